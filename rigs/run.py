@@ -68,6 +68,8 @@ RIGS: dict[str, Rig] = {
     "rewind-control": Rig(full="rigs/rewind.py --control", short="rigs/rewind.py --control"),
     "upgrade": Rig(full="rigs/upgrade.py", short="rigs/upgrade.py --short"),
     "upgrade-control": Rig(full="rigs/upgrade.py --control", short="rigs/upgrade.py --control"),
+    "import": Rig(full="rigs/imports.py", short="rigs/imports.py --short"),
+    "import-control": Rig(full="rigs/imports.py --control", short="rigs/imports.py --control"),
     "pooler": Rig(full="rigs/pooler.py", short="rigs/pooler.py --short", needs=("pgbouncer",)),
     "pooler-control": Rig(
         full="rigs/pooler.py --control", short="rigs/pooler.py --control", needs=("pgbouncer",)

@@ -218,6 +218,10 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
         (lambda app: list(app.desk.transfer.import_lines(["{}"])), "must be bytes.*found str"),
         (lambda app: list(app.desk.transfer.import_lines(io.StringIO())), "found str"),
         (lambda app: list(app.desk.transfer.import_lines([], format=[])), "is not a format"),
+        (
+            lambda app: list(app.desk.transfer.import_lines([], mapping=5)),
+            "a FieldMapping; found 5",
+        ),
         (lambda app: list(app.desk.transfer.import_table("x", None)), "table must be text"),
         (lambda app: app.retry_here(None), "target must be text"),
         (lambda app: app.endpoint([], url="https://example.org/"), "name"),

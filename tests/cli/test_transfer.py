@@ -33,6 +33,8 @@ def test_out_to_a_private_file_and_into_another_store(shop: Shop) -> None:
         "folded": 0,
         "left": 0,
         "ignored": 0,
+        "filtered": 0,
+        "differs": 0,
         "bad": 0,
         "ended": 0,
         "unserved": [],

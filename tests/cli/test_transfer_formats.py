@@ -272,7 +272,7 @@ def test_a_table_of_jobs_comes_in(place: Shop, kind: str) -> None:
     assert (gone.exit_code, name in gone.stderr) == (5, True)
 
 
-@pytest.mark.parametrize("name", ["x; DROP TABLE y", 'a"b', "a.b.c", ""])
+@pytest.mark.parametrize("name", ['a"b', "a.b.c", ""])
 def test_a_table_s_name_is_a_name(place: Shop, name: str) -> None:
     words = ("--table", name, "--from", "postgresql://nowhere.invalid/x")
     assert place.run("import", *words).exit_code == 2

@@ -22,7 +22,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 # Pages whose commands run one after the other are walked as a whole, by test_walkthroughs.
 WALKED = set(walkkit.pages())
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LANGUAGES = {"python", "console", "json", "jsonl", "sql", "toml", "text"}
+LANGUAGES = {"python", "console", "json", "jsonl", "csv", "sql", "toml", "text"}
 
 
 def blocks(page: Path, language: str) -> list[str]:

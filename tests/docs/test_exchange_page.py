@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import pgkit
 from exchangekit import MAKERS, article, file_of, hook, jobs, lines, take
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
+from redrive.desk.transfer.rules import FIELDS, STATES
 from shopkit import Shop
 
 PROGRAM = """
@@ -36,6 +38,8 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(str(tmp_path))
     shop, name = Shop(tmp_path), pgkit.fresh_name()
     assert shop.run("init").exit_code == 0
+    with sqlite3.connect("shop.db") as lite:
+        lite.execute("CREATE TABLE email_queue AS SELECT 1 AS id, 'failed' AS st, '{}' AS body")
     ran = 0
     with pgkit.connect() as db:
         db.execute(
@@ -49,7 +53,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
             assert done.exit_code == 0, done.output
             ran += 1
         db.execute(f"DROP TABLE {name}".encode())
-    assert ran == 5
+    assert ran == 6
     assert len(Path("jobs.jsonl").read_text().splitlines()) == 3
     assert len(Path("hooks-out.jsonl").read_text().splitlines()) == 1
 
@@ -73,3 +77,9 @@ def test_the_page_names_every_state_of_every_format() -> None:
             assert job.state.value in {ends[1], "dead" if ends[3] else ends[1]}
             if job.state == "dead":
                 assert job.reason in {ends[2], ends[3]}
+
+
+def test_the_page_names_every_field_and_state_of_a_mapping() -> None:
+    table = PAGE.partition("| field | what it is")[2].partition("\n\n")[0]
+    assert {*FIELDS} - {*re.findall(r"`([a-z_.]+)`", table)} == set()
+    assert {*STATES} - {*re.findall(r"`([a-z_.]+)`", table)} == set()

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|yaml|jsonl))\n")
+NAMED = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|yaml|jsonl|csv))\n")
 LIBRARIES = re.compile(r"^(?:from|import) (celery|django|fastapi|flask|sqlalchemy)\b", re.MULTILINE)
 EXIT = re.compile(r"\s+# exit (\d+)$")
 SETTING = re.compile(r"([A-Z_]+)=(.*)")
@@ -57,7 +57,9 @@ class Walk:
         if named:
             file = self.folder / named[1]
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(body[named.end() :] if file.suffix == ".jsonl" else body, "utf-8")
+            file.write_text(
+                body[named.end() :] if file.suffix in {".jsonl", ".csv"} else body, "utf-8"
+            )
             return 1
         if language == "python":
             self.run([sys.executable, "-W", "error", "-c", body], 0)

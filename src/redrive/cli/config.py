@@ -73,6 +73,7 @@ def _others(active: Config) -> Iterator[Row]:
         for key, value in settings.items():
             yield f"endpoints.{name}.{key}", _text(key, value), file
     yield from _nested("alerts", active.alerts, file)
+    yield from _nested("import", active.imports, file)
     if active.secret_names:
         yield "mask.names", ", ".join(active.secret_names), file
 

@@ -36,6 +36,14 @@ def test_lines_about_one_hook_are_one_job() -> None:
     assert job.origin["ids"] == [one["jobId"] for one in told]
 
 
+def test_the_latest_line_says_when_it_changed_also_if_it_got_furthest() -> None:
+    job = only(lines(*tries({"attemptsMade": 1}, {"attemptsMade": 2, "state": "exhausted"})))
+    assert (job.created, job.first_failed, job.updated, job.finished) == (
+        AT + 60, AT + 60, AT + 120, AT + 120,
+    )  # fmt: skip
+    assert job.history[-1].started == AT + 120
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_one_that_was_resolved_is_completed_whatever_else_is_told(order: int) -> None:
     done = {"state": "resolved", "resolvedAt": (AT + 70) * 1000, "attemptsMade": 2}

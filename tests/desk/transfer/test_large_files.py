@@ -31,3 +31,20 @@ def test_many_records_need_little_more_memory_than_few(name: str, tmp_path: Path
         assert told["added"] == number
         peaks.append(peak)
     assert peaks[1] < peaks[0] + 12
+
+
+def test_a_long_table_needs_little_more_memory_than_a_short_one(tmp_path: Path) -> None:
+    """By a mapping, from CSV: rows are read and checked some at a time."""
+    peaks: list[int] = []
+    store = str(tmp_path / "jobs.db")
+    with Redrive(store) as app:
+        assert app.desk.jobs.counts() == []
+    for number in (4_000, 12_000):
+        place = tmp_path / f"{number}.csv"
+        rows = (f"{one},u{one}@example.org,{'x' * 500}\n" for one in range(number))
+        place.write_text("id,to,text\n" + "".join(rows))
+        rules = ("--map", "key=id", "--map", "payload=*", "--set", "state=dead", "--handler", "a")
+        _, peak, told = large.run("import", str(place), *rules, "--dry-run", "--store", store)
+        assert told["added"] == number
+        peaks.append(peak)
+    assert peaks[1] < peaks[0] + 12

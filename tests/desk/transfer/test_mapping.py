@@ -183,6 +183,14 @@ def test_all_lines_about_an_event_are_one_job_with_its_attempts() -> None:
     assert jobs(again) == jobs(app)
 
 
+def test_the_file_is_believed_and_not_what_was_added_to_it_where_they_disagree() -> None:
+    """X6: also where a format writes no state, but counts."""
+    app, _ = take(file_of("articles", article()))
+    [item] = json.loads(out(app, "articles"))["queue"]["items"]
+    item["redrive"] |= {"state": "dead", "reason": "exhausted", "finished": 5.0}
+    assert only(file_of("articles", item)).state is State.PENDING
+
+
 def test_articles_go_out_as_a_document_that_its_program_can_read() -> None:
     """X7: what waits, runs or died is an item; what succeeded is counted."""
     app, _ = take(file_of("articles", article(1), article(2, retry_count=5)))

@@ -9,38 +9,33 @@ reports its end. `max_age` of imported pending jobs starts now.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from typing import IO, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from redrive.desk.transfer import endings
-from redrive.desk.transfer.formats import pieces as cutting
+from redrive.desk.transfer import endings, sources
 from redrive.desk.transfer.formats.detect import FORMATS, OWN, format_of, named
-from redrive.desk.transfer.formats.pieces import Piece, pieces
+from redrive.desk.transfer.formats.pieces import LONGEST, Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
 from redrive.desk.transfer.formats.record import Asked, Format, Line
 from redrive.desk.transfer.formats.spool import Spool
 from redrive.desk.transfer.formats.times import NaiveTime
 from redrive.desk.transfer.job_lines import checked, job_of
-from redrive.errors import KeyConflict, RedriveError, UsageError
+from redrive.errors import KeyConflict, RedriveError
 from redrive.jobs.job import TERMINAL, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import masking, strict_json
 from redrive.stores.contract import Query, Store, every
 
 AUTO: Final = "auto"
-_CHUNK: Final = 1 << 18
 _BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
 _LONGEST_REASON: Final = 300
 _START: Final = b'{"redrive":1,'
 
-Fate = Literal["added", "known", "folded", "left", "ignored", "bad"]
-"""Stored; exists already; about the job of another line; left out; not a job; not readable."""
-
-Source = IO[bytes] | Iterable[bytes] | Iterable[Piece]
-"""An open file, lines (with their ends or without), or what is cut already, as rows of a table are."""
+Fate = Literal["added", "known", "folded", "left", "ignored", "filtered", "differs", "bad"]
+"""Stored; exists already; about the job of another line; left out; not a job; left out by the mapping;
+exists already and was made of another record; not readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +69,11 @@ class _Read:
     over: frozenset[str] = frozenset()
     """The ids of stored jobs that wait although these pieces say how they ended."""
 
+    @property
+    def left_out(self) -> Fate:
+        """What becomes of a record that is no job."""
+        return "filtered" if self.format and self.format.is_mapped else "ignored"
+
     def results(self, fate: Fate, reason: str = "", *, ended: int = 0) -> Iterator[LineResult]:
         job = self.found if isinstance(self.found, Job) else None
         shown = reason and _masked(reason, self.pieces[0])
@@ -98,23 +98,23 @@ def _url(job: Job, format_: Format) -> str:
 
 def stored(
     store: Store,
-    source: Source,
+    source: sources.Source,
     asked: Asked | None = None,
     *,
-    format: str = AUTO,  # noqa: A002 - the word for it
+    format: str | Format = AUTO,  # noqa: A002 - the word for it
     dry_run: bool = False,
     strict: bool = False,
 ) -> Iterator[list[LineResult]]:
-    """Keep the jobs of a file or a table, some at a time, and tell of each record.
+    """Store the jobs of a file or a table, some at a time, and yield the result of each record.
 
     With `strict` all of them in one step, or none if one cannot be read.
     """
     keep = partial(_kept, store, dry_run=dry_run)
-    if format not in (AUTO, OWN):
-        named(format)
+    if not isinstance(format, Format) and format not in (AUTO, OWN):
+        format = named(format)  # noqa: A001
     with Spool() as spool:
         reader = _Reader(store, asked or Asked(), format, spool)
-        reads = reader.read(_pieces(source))
+        reads = reader.read(sources.pieces_of(source))
         if strict:
             yield _all_or_none(list(reads), keep)
             return
@@ -129,29 +129,10 @@ def stored(
         yield keep(batch)
 
 
-def _pieces(source: Source) -> Iterator[Piece]:
-    """Cut what is to be read into records."""
-    read: Any = getattr(source, "read", None)
-    items = source if isinstance(source, Iterable) else [source]
-    items_read: Iterator[Any] = iter(partial(read, _CHUNK), b"") if read else iter(items)
-    first = next(items_read, b"")
-    if isinstance(first, Piece):
-        yield first
-        yield from items_read
-    elif not isinstance(first, bytes):
-        kind = type(first).__name__
-        raise UsageError(f"lines must be bytes, such as open(path, 'rb') yields; found {kind}")
-    else:
-        chunks = chain([first], items_read)
-        yield from pieces(
-            chunk if read or chunk.endswith(b"\n") else chunk + b"\n" for chunk in chunks
-        )
-
-
 class _Reader:
     """Recognises pieces and makes jobs of them."""
 
-    def __init__(self, store: Store, asked: Asked, format_: str, spool: Spool) -> None:
+    def __init__(self, store: Store, asked: Asked, format_: str | Format, spool: Spool) -> None:
         self._store = store
         self._asked = asked
         self._format = format_
@@ -177,8 +158,8 @@ class _Reader:
         """Make a job of a piece; None for one that has to wait for others."""
         if piece.trouble:
             raise ValueError(piece.trouble)
-        if len(piece.raw) > cutting.LONGEST:
-            msg = f"is longer than {cutting.LONGEST:,} bytes"
+        if len(piece.raw) > LONGEST:
+            msg = f"is longer than {LONGEST:,} bytes"
             raise ValueError(msg)
         if self._format == OWN or (self._format == AUTO and piece.raw.startswith(_START)):
             return _Read([piece], job_of(piece.raw))
@@ -189,10 +170,10 @@ class _Reader:
             return read and replace(read, pieces=[piece])
         if self._format == AUTO and type(line.value.get(OWN)) is int:
             return _Read([piece], job_of(piece.raw))
-        format_ = format_of(line.value) if self._format == AUTO else FORMATS[self._format]
+        format_ = format_of(line.value) if isinstance(self._format, str) else self._format
         if format_ is None or not format_.fits(line.value):
-            shapes = self._format if format_ else f"any of {OWN}, {', '.join(FORMATS)}"
-            msg = f"is not a job: its fields fit none of {shapes}"
+            names = format_.name if format_ else f"none of {OWN}, {', '.join(FORMATS)}"
+            msg = f"is not a job: {'it is not a record of' if format_ else 'it is a record of'} {names}"
             raise ValueError(msg)
         if format_.ignores is not None and (why := format_.ignores(line.value)):
             return _Read([piece], why, format_)
@@ -277,9 +258,7 @@ def _line(piece: Piece, *, is_checked: bool = False) -> Line:
     """Read a piece, by the rules of payloads unless it was read before."""
     try:
         text = piece.raw.decode()
-        value = (
-            json.loads(text) if is_checked else strict_json.read(text, max_bytes=cutting.LONGEST)
-        )
+        value = json.loads(text) if is_checked else strict_json.read(text, max_bytes=LONGEST)
     except (RedriveError, ValueError) as error:
         msg = f"is not JSON in UTF-8: {error}"
         raise ValueError(msg) from error
@@ -313,20 +292,32 @@ def _kept(
         wrong, same = _added(store, fresh, at_once=at_once)
     else:
         wrong, same = {}, dict[str, Job]()
-    known |= same.keys()
+    known |= same
     lines: list[LineResult] = []
     for item in batch:
         if isinstance(item.found, str):
-            lines += item.results("bad" if _is_bad(item) else "ignored", item.found)
+            lines += item.results("bad" if _is_bad(item) else item.left_out, item.found)
         elif item.found.id in wrong:
             lines += item.results("bad", wrong[item.found.id])
         else:
-            fate: Fate = "known" if item.is_known or item.found.id in known else "added"
+            fate, why = _fate(item, item.found, known.get(item.found.id))
             ids = _over(item, same)
             ended = endings.end(store, ids, item.found) if ids and not dry_run else len(ids)
-            lines += item.results(fate, ended=ended)
-            known.add(item.found.id)
+            lines += item.results(fate, why, ended=ended)
+            known.setdefault(item.found.id, item.found)
     return lines
+
+
+def _fate(read: _Read, job: Job, stored: Job | None) -> tuple[Fate, str]:
+    """Return what becomes of a record whose job may be stored already, made of another record."""
+    if read.format and read.format.is_mapped and stored:
+        origins = [one.origin or {} for one in (job, stored)]
+        if origins[0].get("row") != origins[1].get("row"):
+            return "differs", (
+                f"another record with the key {origins[0]['id']!r} was imported before, and its job"
+                " stays as it is; if they are two jobs, map a key that tells them apart"
+            )
+    return ("known" if read.is_known or stored else "added"), ""
 
 
 def _over(read: _Read, same: dict[str, Job]) -> list[str]:
@@ -338,12 +329,12 @@ def _over(read: _Read, same: dict[str, Job]) -> list[str]:
     return sorted(read.over | ({stored.id} if stored and endings.waits(stored) else set[str]()))
 
 
-def _there(store: Store, ids: list[str]) -> set[str]:
-    """Return which of these jobs are stored."""
-    known: set[str] = set()
+def _there(store: Store, ids: list[str]) -> dict[str, Job]:
+    """Return those of these jobs that are stored, by id."""
+    known: dict[str, Job] = {}
     for start in range(0, len(ids), _BATCH):
         some = tuple(ids[start : start + _BATCH])
-        known.update(job.id for job in store.find(Query(ids=some, limit=len(some))).jobs)
+        known |= {job.id: job for job in store.find(Query(ids=some, limit=len(some))).jobs}
     return known
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from redrive.desk.transfer import importing, job_lines
 from redrive.desk.transfer.formats.detect import OWN, named
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import Asked, Format
+from redrive.desk.transfer.mapping import FieldMapping, mapped
+from redrive.desk.transfer.sources import Source, piece_of, records
+from redrive.desk.transfer.sources import rows as table_rows
 from redrive.errors import StoreError, UsageError
 from redrive.jobs.job import Job
 from redrive.jobs.logger import log
@@ -24,6 +27,7 @@ class ImportOptions(TypedDict, total=False):
     """The options of `import_lines`."""
 
     format: str
+    mapping: FieldMapping | None
     asked: Asked | None
     strict: bool
     dry_run: bool
@@ -90,9 +94,10 @@ class Transfer:
 
     def import_lines(
         self,
-        lines: IO[bytes] | Iterable[bytes],
+        lines: Source,
         *,
         format: str = "auto",  # noqa: A002 - the word for it
+        mapping: FieldMapping | None = None,
         asked: Asked | None = None,
         strict: bool = False,
         dry_run: bool = False,
@@ -100,15 +105,21 @@ class Transfer:
         reason: str = "",
         actor: str | None = None,
     ) -> Generator[LineResult]:
-        """Store the jobs of a file, and yield what became of each line, as it is asked for.
+        """Store the jobs of a file, and yield the result of each line, as it is asked for.
 
-        `lines` is an open file or its lines: an export, or the file of another program. A job that
-        is there already stays as it is, so a repeat changes nothing. What is stored is recorded as
-        one action, also when it is broken off.
+        `lines` is an open file or its lines: an export, or the file of another program; with a
+        `mapping`, any JSON or CSV. A job that exists already stays as it is, so a repeat changes
+        nothing. What is stored is recorded as one action, also when it is broken off.
         """
-        store = self._backend.store
+        store, options = self._backend.store, self._asked(asked)
+        reader: str | Format = format
+        if mapping is not None:
+            if not isinstance(mapping, FieldMapping):
+                raise UsageError(f"mapping must be a FieldMapping; found {mapping!r}")
+            mapping.check(options.handler)
+            lines, reader = mapped(records(lines), mapping), mapping.format()
         batches = importing.stored(
-            store, lines, self._asked(asked), format=format, dry_run=dry_run, strict=strict
+            store, lines, options, format=reader, dry_run=dry_run, strict=strict
         )
         added = left = 0
         try:
@@ -121,11 +132,15 @@ class Transfer:
                 action = self._log.action("import", source, reason, actor)
                 store.record(replace(action, done=added, skipped=left))
 
-    def import_table(
-        self, url: str, table: str, **options: Unpack[ImportOptions]
+    def import_rows(
+        self, rows: Iterable[Mapping[str, object]], **options: Unpack[ImportOptions]
     ) -> Generator[LineResult]:
-        """Store the jobs of a table in a PostgreSQL database; the same otherwise."""
-        from redrive.desk.transfer.formats.summaries import rows  # noqa: PLC0415 - needs psycopg
+        """Store the jobs of rows: `import_rows(rows, mapping=FieldMapping.of(…))`; else the same."""
+        pieces = (piece_of(row, number) for number, row in enumerate(rows, 1))
+        return self.import_lines(pieces, **options)
 
-        source: Any = rows(url, table)
-        return self.import_lines(source, **options)
+    def import_table(
+        self, url: str, table: str = "", *, query: str = "", **options: Unpack[ImportOptions]
+    ) -> Generator[LineResult]:
+        """Store the jobs of a table, or of what a query returns, in PostgreSQL or SQLite."""
+        return self.import_lines(table_rows(url, table, query), **options)

@@ -163,7 +163,11 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         placing = self._places.begin(tx)
 
         def place(job: Job) -> Spot:
-            return placing.place(job.failure, release=last_release(job)) if job.failure else (None, None)
+            return (
+                placing.place(job.failure, release=last_release(job))
+                if job.failure
+                else (None, None)
+            )
 
         fresh, answers = adding.sorted_out(jobs, adding.look_up(tx, jobs), place)
         adding.insert(tx, fresh, *self._extras(fresh)(fresh))

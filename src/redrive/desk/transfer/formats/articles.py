@@ -3,98 +3,55 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from redrive.desk.transfer.formats import fields, record
+from redrive.desk.transfer.formats.declaration import Declaration, complete, declared, has_shape
 from redrive.desk.transfer.formats.fields import Fields, written
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
-from redrive.jobs.job import Job, Reason, State
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line
+from redrive.jobs.job import Job, State
 
-_KNOWN: Final = {
-    "id": None,
-    "article_data": None,
-    "failure_reason": None,
-    "failure_timestamp": None,
-    "retry_count": None,
-    "next_retry_time": None,
-    "max_retries": None,
-    "created_at": None,
-    EXTRA: None,
-}
-_HANDLER: Final = "article.summarize"
-_MAX: Final = 5
-_VERSION: Final = "1.0"
-
-
-def fits(value: Fields) -> bool:
-    """Return True if a record has the shape of an item."""
-    return isinstance(value.get("article_data"), dict) and "retry_count" in value
+_MAPPING: Final = Declaration.of(
+    "articles",
+    [
+        "key=id",
+        "payload.article=article_data",
+        "error=failure_reason",
+        "failed_at=failure_timestamp,created_at:naive",
+        "attempts=retry_count:+1",  # the first failure queued it
+        "due=next_retry_time:naive",
+        "max_attempts=max_retries:+1",
+        "created=created_at,failure_timestamp:naive",
+    ],
+    set=["handler=article.summarize", "state=by_attempts", "max_attempts=6"],
+)
 
 
-def job(lines: Sequence[Line], asked: Asked) -> Job:
-    """Make a job of an item: the first failure queued it, so it was tried once more than retried.
-
-    Unless it is one of ours that was never tried, or not since a person retried it.
-    """
-    line = lines[-1]
-    value = line.value
-    ident = fields.text(value, "id")
-    failed_at = asked.needed(value, "failure_timestamp", "created_at")
-    created = asked.moment(value, "created_at")
-    created = failed_at if created is None else created
-    retries, most = fields.count(value, "retry_count"), fields.count(value, "max_retries", _MAX)
-    is_dead = retries >= most
-    payload = f'{{"article":{fields.cut(line.text, "article_data")}}}'
-    why = fields.text(value, "failure_reason", "")
-    is_new = not retries and fields.inner(value, EXTRA).get("attempts") == 0
-    has_failed = bool(why) or not is_new
-    return record.made(
-        asked,
-        lines,
-        format="articles",
-        ident=ident,
-        handler=_HANDLER,
-        payload=payload,
-        state=State.DEAD if is_dead else State.PENDING,
-        reason=Reason.EXHAUSTED if is_dead else None,
-        created=created,
-        updated=max(created, failed_at),
-        due=asked.moment(value, "next_retry_time"),
-        attempts=0 if is_new else retries + 1,
-        max_attempts=most + 1,
-        failings=[record.failing(failed_at, why, payload)] if has_failed else [],
-        first_failed=failed_at if has_failed else None,
-        finished=max(created, failed_at),
-        origin={"fields": fields.rest(value, _KNOWN)},
-        is_same=lambda state: (state is State.DEAD) == is_dead,
-    )
+def _never_tried(draft: Draft, line: Line) -> None:
+    """Take back the first attempt of one of ours that was never tried, or not since a retry."""
+    if draft.attempts == 1 and fields.inner(line.value, EXTRA).get("attempts") == 0:
+        draft.attempts = draft.failed = 0
+        draft.failed_at = None
 
 
 def _item(job: Job, asked: Asked) -> Fields:
-    failure, most = job.failure, max(0, job.max_attempts - 1)
-    at = job.created if job.first_failed is None else job.first_failed
-    is_dead, retries = job.state is State.DEAD, job.attempts - 1
-    item: Fields = {
-        "id": record.origin_of(job, "articles").get("id") or job.id,
-        "article_data": record.members_of(job)["article"],
-        "failure_reason": failure.message if failure else "",
-        "failure_timestamp": asked.naive(at),
-        "retry_count": max(most, retries) if is_dead else max(0, min(retries, most - 1)),
-        "next_retry_time": asked.naive(job.due),
-        "max_retries": most,
-        "created_at": asked.naive(job.created),
-        EXTRA: record.beside(job, _HANDLER, attempts=None if job.attempts else 0),
-    }
-    origin = record.origin_of(job, "articles")
-    return fields.joined(item, origin.get("fields", {"provider_failures": {}}))
+    item = _MAPPING.row(job, asked)
+    retries, most = job.attempts - 1, max(0, job.max_attempts - 1)
+    is_dead = job.state is State.DEAD
+    item["retry_count"] = max(most, retries) if is_dead else max(0, min(retries, most - 1))
+    item["failure_reason"] = item["failure_reason"] or ""
+    item["failure_timestamp"] = item["failure_timestamp"] or item["created_at"]
+    item = complete(_MAPPING, job, item, attempts=None if job.attempts else 0)
+    if not record.origin_of(job, "articles"):
+        item["provider_failures"] = {}
+    return item
 
 
-def write(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
+def _write(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
     """Write the document: what waits, runs or died; what succeeded is only counted."""
     saved = asked.naive(asked.now)
-    head = written({"version": _VERSION, "saved_at": saved})
-    yield f'{head[:-1]},"queue":{{"items":['
+    yield f'{written({"version": "1.0", "saved_at": saved})[:-1]},"queue":{{"items":['
     ended: Counter[State] = Counter()
     mark = ""
     for job in jobs:
@@ -113,4 +70,6 @@ def write(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
     yield f"],{written({'last_updated': saved, **totals})[1:]}}}"
 
 
-FORMAT: Final = Format(name="articles", fits=fits, job=job, write=write)
+FORMAT: Final = declared(
+    _MAPPING, has_shape("article_data{} retry_count"), read=_never_tried, write=_write
+)

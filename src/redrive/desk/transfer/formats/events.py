@@ -10,28 +10,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from redrive.desk.transfer.formats import fields, record, times
-from redrive.desk.transfer.formats.fields import Fields, Raw
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Failing, Format, Line, Link
-from redrive.jobs.job import Attempt, Failure, Job, Reason, State
+from redrive.desk.transfer.formats.declaration import Declaration, declared, job_of
+from redrive.desk.transfer.formats.failings import Failing
+from redrive.desk.transfer.formats.fields import Fields
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line, Link
+from redrive.jobs.job import Attempt, Job, Reason, State
 from redrive.jobs.records import evolve
 
 _ABOUT: Final = ("event_type", "source", "parent_event_id", "tags", "importance")
+_MAPPING: Final = Declaration.of(
+    "events",
+    [
+        "key=event_id",
+        "tags=event_id",
+        "created=timestamp",
+        "handler=event_type",
+        "payload=data",
+        "state=status:pending=pending,running=pending,retrying=pending,success=completed,"  # noqa: ISC004
+        "failed=dead.permanent,dead_letter=dead",
+        "error.category=error_info.category:network=transient,api_error=transient,"  # noqa: ISC004
+        "auth_error=auth,validation=invalid,*=*",
+        "error=error_info.message",
+        "error.type=error_info.type",
+        "error.trace=error_info.stacktrace",
+        "attempts=retry_info.count",
+        "max_attempts=retry_info.max_retries:+1",
+        "due=retry_info.next_retry_at",
+    ],
+    set=["max_attempts=4", "payload={}"],
+)
 _KNOWN: Final = {
-    "event_id": None,
-    "timestamp": None,
-    **dict.fromkeys(_ABOUT),
-    "data": None,
-    "status": None,
-    "error_info": {"category": None, "message": None, "type": None, "stacktrace": None},
+    **_MAPPING.known(),
+    **dict.fromkeys((*_ABOUT, "job_id")),
     "retry_info": dict.fromkeys(
         ("count", "max_retries", "next_retry_at", "backoff_seconds", "exhausted")
     ),
-    "latency_ms": None,
-    "job_id": None,
-    EXTRA: None,
 }
 _OLD_ERROR: Final = {
     "error_type": "type",
@@ -41,25 +57,10 @@ _OLD_ERROR: Final = {
 }
 """Older names of the fields of an error; a dead letter of that time has them at the top."""
 _OLD_RETRIES: Final = {"retry_count": "count"}
-_OLD_CATEGORIES: Final = {
-    "network": "transient",
-    "api_error": "transient",
-    "auth_error": "auth",
-    "validation": "invalid",
-}
 _UNNAMED: Final = "event"
 """The type of an old dead letter, which names none, unless its context names an action."""
-_MAX: Final = 3
-_MOST_TOLD: Final = 20
+_MOST_FAILURES: Final = 20
 """How many failures of one event are kept, the latest."""
-_IN: Final = {
-    "pending": State.PENDING,
-    "running": State.PENDING,
-    "retrying": State.PENDING,
-    "success": State.COMPLETED,
-    "failed": State.DEAD,
-    "dead_letter": State.DEAD,
-}
 _FAILED: Final = {"retrying", "failed", "dead_letter"}
 
 
@@ -125,77 +126,62 @@ def chain(value: Fields) -> Link | None:
 
 def job(lines: Sequence[Line], asked: Asked) -> Job:
     """Make one job of all the lines about an event."""
-    lines = [line._replace(value=_modern(line.value)) for line in lines]
-    timed = sorted(((_at(line, asked), line) for line in lines), key=lambda one: one[0])
-    at, line = timed[-1]
-    value = line.value
-    status = fields.text(value, "status")
-    if status not in _IN:
-        msg = f"status cannot be {status!r}"
-        raise ValueError(msg)
-    retries = fields.inner(value, "retry_info")
-    count, most = fields.count(retries, "count", 0), fields.count(retries, "max_retries", _MAX)
-    state = _IN[status]
-    attempts = count if state is State.PENDING else count + 1
-    payload = _payload([line for _, line in timed])
-    failings = [one for when, it in timed for one in _failing(it, when, payload)][-_MOST_TOLD:]
-    attempts = max(attempts, len(failings) + (state is State.COMPLETED))
-    name = fields.text(value, "event_id")
-    about = _about([line.value for _, line in timed])
-    left: Fields = {}
-    for _, one in timed:
-        left = {**left, **fields.rest(one.value, _KNOWN)}
-    if "latency_ms" in value and not failings:
-        left["latency_ms"] = value["latency_ms"]
-    job = record.made(
-        asked,
-        [line],
-        format="events",
-        ident=name,
-        handler=fields.text(about, "event_type"),
-        payload=payload,
-        state=state,
-        reason=_reason(status, retries),
-        created=timed[0][0],
-        updated=at,
-        due=asked.moment(retries, "next_retry_at"),
-        attempts=attempts,
-        failed=attempts - (state is State.COMPLETED),
-        max_attempts=max(most + 1, 1),
-        failings=failings,
-        first_failed=failings[0].at if failings else None,
-        finished=at,
-        tags=(record.fit_name(name),),
-        origin={**about, **_ids(lines, name), "fields": left},
-        is_same=lambda one: one is state or (one is State.RESOLVED and status == "success"),
-    )
+    lines = [_modern(line) for line in lines]
+    pairs = sorted(((_read(line, asked), line) for line in lines), key=lambda one: _at(one[0]))
+    draft, line = pairs[-1]
+    draft.payload = _payload([line for _, line in pairs])
+    draft.failings = [
+        failing for one, it in pairs for failing in _failings(one, it, draft.payload)
+    ][-_MOST_FAILURES:]  # fmt: skip
+    is_done = draft.state is State.COMPLETED
+    made = draft.attempts + (draft.state is not State.PENDING)
+    draft.attempts = max(made, len(draft.failings) + is_done)
+    draft.failed = draft.attempts - is_done
+    if fields.inner(line.value, "retry_info").get("exhausted") is False and draft.reason:
+        draft.reason = Reason.DONE if is_done else Reason.PERMANENT
+    draft.created, draft.finished = pairs[0][0].created, draft.created
+    draft.updated = draft.finished
+    about = _about([it.value for _, it in pairs])
+    draft.handler = fields.text(about, "event_type")
+    draft.origin = {**about, **_ids(lines, draft.ident)}
+    known = {**_KNOWN, **({"latency_ms": None} if draft.failings else {})}
+    job = job_of(_MAPPING, draft, [it for _, it in pairs], asked, known)
     # A dead letter in the log of our own stream names the job that it is.
-    own = value.get("job_id")
-    known = {"id": own} if EXTRA not in value and record.is_id(own) else {}
-    return evolve(job, event=name, **known)
+    own = line.value.get("job_id")
+    is_own = EXTRA not in line.value and record.is_id(own)
+    return evolve(job, event=draft.ident, **({"id": own} if is_own else {}))
 
 
-def _at(line: Line, asked: Asked) -> float:
-    return asked.needed(line.value, "timestamp")
+def _read(line: Line, asked: Asked) -> Draft:
+    draft = _MAPPING.draft(line, asked)
+    if draft.created is None:
+        raise ValueError("timestamp is missing")
+    return draft
 
 
-def _modern(value: Fields) -> Fields:
-    """Return a line with the names that its fields have today."""
+def _at(draft: Draft) -> float:
+    return draft.created or 0.0
+
+
+def _modern(line: Line) -> Line:
+    """Return a line with the names that its fields have today, and data."""
+    value = line.value
     if _is_old(value):
         error = {name: value[name] for name in _OLD_ERROR if name in value}
         count = value.get("retry_count")
         others = value.keys() - error.keys() - _OLD_RETRIES.keys()
-        return {
+        value = {
             **{name: value[name] for name in value if name in others},
             "status": "dead_letter",
-            "error_info": _renamed(error, _OLD_ERROR),
+            "error_info": error,
             "retry_info": {"count": count, "exhausted": False},
         }
-    return {
+    value = {
         **value,
         "error_info": _renamed(value.get("error_info"), _OLD_ERROR),
         "retry_info": _renamed(value.get("retry_info"), _OLD_RETRIES),
     }
+    return line._replace(value=value)
 
 
 def _renamed(value: object, old: Mapping[str, str]) -> object:
@@ -243,33 +229,17 @@ def _about(values: Sequence[Fields]) -> Fields:
     return {name: about.get(name, about["event_type"]) for name in _ABOUT}
 
 
-def _reason(status: str, retries: Fields) -> Reason | None:
-    if status == "success":
-        return Reason.DONE
-    if _IN[status] is State.PENDING:
-        return None
-    is_exhausted = status == "dead_letter" and retries.get("exhausted") is not False
-    return Reason.EXHAUSTED if is_exhausted else Reason.PERMANENT
-
-
-def _failing(line: Line, at: float, payload: str) -> Iterable[Failing]:
-    """Yield the failure that a line reports, if it does."""
-    value = line.value
-    error = fields.inner(value, "error_info")
-    has_error = any(error.get(name) for name in ("message", "type", "category"))
-    if not has_error or value.get("status") not in _FAILED:
-        return
-    took = value.get("latency_ms")
-    category = fields.text(error, "category", "")
-    yield record.failing(
-        at,
-        fields.text(error, "message", ""),
-        payload,
-        kind=fields.text(error, "type", ""),
-        stack=fields.text(error, "stacktrace", ""),
-        category=_OLD_CATEGORIES.get(category, category),
-        duration=round(took / 1000, 6) if type(took) in (int, float) and took else 0.0,
-    )
+def _failings(draft: Draft, line: Line, payload: str) -> list[Failing]:
+    """Return the failure that a line reports, if it does, with the time it took."""
+    if draft.value not in _FAILED:
+        return []
+    took = line.value.get("latency_ms")
+    duration = round(took / 1000, 6) if type(took) in (int, float) and took else 0.0
+    draft.payload = payload
+    return [
+        Failing(_at(draft), failing.failure, duration)
+        for failing in _MAPPING.failings(draft, line.value)
+    ]
 
 
 def _write(job: Job, asked: Asked) -> Iterable[Fields]:
@@ -278,18 +248,14 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     failed = [attempt for attempt in job.history if attempt.failure is not None]
     ends_failed = job.state in {State.PENDING, State.RUNNING, State.DEAD} and job.attempts > 0
     last = failed.pop() if failed and ends_failed else None
-    times_told = [_end(attempt) for attempt in failed] + [job.updated]
-    if job.created < times_told[0]:
-        yield {**_base(job, job.created, "pending"), "retry_info": _retries(job, 0)}
+    times_written = [_end(attempt) for attempt in failed] + [job.updated]
+    if job.created < times_written[0]:
+        yield _line(job, job.created, "pending", 0, None)
     for attempt in failed:
-        retries = _retries(job, attempt.number)
-        yield {**_base(job, _end(attempt), "retrying"), **_told(attempt), "retry_info": retries}
+        yield _line(job, _end(attempt), "retrying", attempt.number, attempt)
     status = _status(job)
-    line = _base(job, job.updated, status)
-    if last is not None:
-        line |= _told(last)
     count = job.attempts if status in {"pending", "retrying"} else max(0, job.attempts - 1)
-    line["retry_info"] = _retries(job, count)
+    line = _line(job, job.updated, status, count, last)
     if status == "retrying":
         wait = round(max(0.0, job.due - job.updated), 6)
         line["retry_info"] |= {"next_retry_at": times.iso(job.due), "backoff_seconds": wait}
@@ -303,40 +269,19 @@ def _write(job: Job, asked: Asked) -> Iterable[Fields]:
     yield fields.joined(line, origin.get("fields") or {})
 
 
-def _base(job: Job, at: float, status: str) -> Fields:
+def _line(job: Job, at: float, status: str, count: int, attempt: Attempt | None) -> Fields:
+    """Write an event as it stood at one time, after an attempt that failed, if there was one."""
+    history = (attempt,) if attempt else ()
+    then = evolve(job, created=at, attempts=count, failure=None, history=history)
+    line = _MAPPING.row(then, Asked())
+    del line["retry_info"]["next_retry_at"]
     origin = record.origin_of(job, "events")
-    about: Fields = {name: origin[name] for name in _ABOUT if name in origin}
-    return {
-        "event_id": origin.get("id") or job.id,
-        "timestamp": times.iso(at),
-        "event_type": job.handler,
-        "source": job.lane,
-        "parent_event_id": None,
-        "tags": [],
-        "importance": 3,
-        **about,
-        "data": Raw(job.payload),
-        "status": status,
-        "error_info": None,
-    }
-
-
-def _told(attempt: Attempt) -> Fields:
-    failure: Any = attempt.failure
-    return {"error_info": _error(failure), "latency_ms": round(attempt.duration * 1000, 3)}
-
-
-def _error(failure: Failure) -> Fields:
-    return {
-        "category": failure.category.value,
-        "message": failure.message,
-        "type": failure.type,
-        "stacktrace": failure.traceback,
-    }
-
-
-def _retries(job: Job, count: int) -> Fields:
-    return {"count": count, "max_retries": max(0, job.max_attempts - 1)}
+    line |= {"source": job.lane, "parent_event_id": None, "tags": [], "importance": 3}
+    line |= {name: origin[name] for name in _ABOUT if name in origin} | {"status": status}
+    if attempt is None:
+        return {**line, "error_info": None}
+    error = {name: text or "" for name, text in line["error_info"].items()}
+    return {**line, "error_info": error, "latency_ms": round(attempt.duration * 1000, 3)}
 
 
 def _end(attempt: Attempt) -> float:
@@ -351,9 +296,9 @@ def _status(job: Job) -> str:
     return "retrying" if job.attempts else "pending"
 
 
-FORMAT: Final = Format(
-    name="events",
-    fits=fits,
+FORMAT: Final = declared(
+    _MAPPING,
+    fits,
     job=job,
     write=record.each(_write),
     group=group,

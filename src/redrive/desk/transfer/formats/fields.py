@@ -21,37 +21,27 @@ class Raw(str):
     __slots__ = ()
 
 
-def count(value: Fields, name: str, usual: int | None = None, *, least: int = 0) -> int:
-    """Return a whole number; where there is none, the usual one."""
-    number = value.get(name)
-    if number is None and usual is not None:
-        return usual
-    if type(number) is int and least <= number < _MOST:
+def count(number: object, name: str) -> int:
+    """Return a whole number."""
+    if type(number) is int and 0 <= number < _MOST:
         return number
-    msg = f"{name} must be a whole number from {least}; found {number!r}"
-    raise ValueError(msg)
+    raise ValueError(f"{name} must be a whole number from 0; found {number!r}")
 
 
-def text(value: Fields, name: str, usual: str | None = None) -> str:
-    """Return a text; where there is none, the usual one."""
+def text(value: Fields, name: str) -> str:
+    """Return a text that must be there."""
     member = value.get(name)
-    if member is None and usual is not None:
-        return usual
-    if isinstance(member, str) and (member or usual is not None):
+    if isinstance(member, str) and member:
         return member
-    msg = f"{name} must be a text; found {member!r}"
-    raise ValueError(msg)
+    raise ValueError(f"{name} must be a text; found {member!r}")
 
 
-def inner(value: Fields, name: str, *, needed: bool = False) -> Fields:
+def inner(value: Fields, name: str) -> Fields:
     """Return an object inside; an empty one where there is none."""
     member = value.get(name)
-    if isinstance(member, dict):
-        return cast("Fields", member)
-    if member is None and not needed:
-        return {}
-    msg = f"{name} must be an object; found {member!r}"
-    raise ValueError(msg)
+    if member is None or isinstance(member, dict):
+        return cast("Fields", member or {})
+    raise ValueError(f"{name} must be an object; found {member!r}")
 
 
 def rest(value: Fields, known: Known) -> Fields:

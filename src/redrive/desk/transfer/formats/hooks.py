@@ -9,53 +9,53 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, cast
 
 from redrive.desk.transfer.formats import fields, record
-from redrive.desk.transfer.formats.fields import Fields, Raw
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
-from redrive.jobs.job import Job, Reason, State
+from redrive.desk.transfer.formats.declaration import (
+    Declaration,
+    complete,
+    declared,
+    has_shape,
+    job_of,
+)
+from redrive.desk.transfer.formats.failings import Failing
+from redrive.desk.transfer.formats.fields import Fields
+from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line
+from redrive.jobs.job import Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
 
-_HANDLER: Final = "hook.post"
-_DATA: Final = ("hook", "endpoint")
-_KNOWN: Final = {
-    "jobId": None,
-    "data": dict.fromkeys(_DATA),
-    "attemptsMade": None,
-    "maxAttempts": None,
-    "timestamp": None,
-    "nextRetry": None,
-    "error": {"message": None, "code": None},
-    "state": None,
-    "resolvedAt": None,
-    EXTRA: None,
-}
-_MAX: Final = 5
-_LATEST: Final = 253402300799_000
-"""The end of the year 9999."""
-_OUT: Final = {
-    State.PENDING: "pending",
-    State.RUNNING: "retrying",
-    State.DEAD: "exhausted",
-    State.COMPLETED: "resolved",
-    State.RESOLVED: "resolved",
-}
+_MAPPING: Final = Declaration.of(
+    "hooks",
+    [
+        "key=jobId",
+        "payload.hook=data.hook",
+        "payload.endpoint=data.endpoint",
+        "attempts=attemptsMade",
+        "max_attempts=maxAttempts",
+        "first_failed=timestamp:ms",
+        "created=timestamp:ms",
+        "due=nextRetry:ms",
+        "error=error.message",
+        "error.code=error.code",
+        "state=state:pending=pending,retrying=pending,exhausted=dead,resolved=completed",
+        "finished=resolvedAt:ms",
+    ],
+    set=["handler=hook.post", "max_attempts=5"],
+    words={State.RUNNING: "retrying"},
+)
+_DECISIVE_FIRST: Final = (State.COMPLETED, State.DEAD, State.PENDING)
+"""What a hook has become if one of its lines says so."""
 
 
-def fits(value: Fields) -> bool:
-    """Return True if a record has the shape of a hook."""
-    return "jobId" in value and isinstance(value.get("data"), dict) and "attemptsMade" in value
-
-
-def group(value: Fields) -> str:
+def _group(value: Fields) -> str:
     """Return what lines about one hook have in common."""
-    data = fields.inner(value, "data", needed=True)
+    data = fields.inner(value, "data")
     return _digest(data.get("hook"), data.get("endpoint"))
 
 
-def names(job: Job) -> Iterator[str]:
+def _names(job: Job) -> Iterator[str]:
     """Yield that of a stored job, and the ids its lines had."""
     payload = strict_json.loads(job.payload)
     if "hook" in payload:
@@ -69,174 +69,83 @@ def _digest(hook: object, endpoint: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class _Delivery(NamedTuple):
-    """What one line says."""
+def _draft(line: Line, asked: Asked) -> Draft:
+    """Read one line; what was sent, and where, must be there."""
+    data = fields.inner(line.value, "data")
+    fields.text(data, "endpoint")
+    if "hook" not in data:
+        raise ValueError("data has no hook")
+    draft = _MAPPING.draft(line, asked)
+    if draft.created is None or not draft.max_attempts:
+        raise ValueError(
+            "timestamp is missing" if draft.max_attempts else "maxAttempts must be > 0"
+        )
+    if fields.inner(line.value, EXTRA).get("body") is True:  # of an endpoint of ours
+        draft.payload = f'{{"body":{fields.cut(line.text, "data", "hook")}}}'
+    return draft
 
-    line: Line
-    at: float
-    made: int
-    most: int
-    next: float | None
-    resolved: float | None
-    ids: list[str]
 
-    @property
-    def state(self) -> str:
-        return str(self.line.value["state"])
-
-
-def job(lines: Sequence[Line], asked: Asked) -> Job:
+def _folded(lines: Sequence[Line], asked: Asked) -> Job:
     """Make one job of all the lines about a hook; the one that got furthest tells most."""
-    deliveries = sorted((_read(line, asked) for line in lines), key=lambda delivery: delivery.at)
-    first, last = deliveries[0], deliveries[-1]
-    furthest = max(deliveries, key=lambda delivery: (delivery.made, delivery.at))
-    line = furthest.line
-    state, reason = _state(deliveries)
-    extra = fields.inner(line.value, EXTRA)
-    payload = _payload(line, is_body=extra.get("body") is True)
-    is_keyless = extra.get("id") == first.ids[0]
-    left: Fields = {}
-    for delivery in deliveries:
-        left = {**left, **fields.rest(delivery.line.value, _KNOWN)}
-    ended = [delivery.resolved for delivery in deliveries if delivery.resolved is not None]
-    failings = _failings(line, last.at, payload)
-    job = record.made(
-        asked,
-        [line],
-        format="hooks",
-        ident=first.ids[0],
-        handler=_HANDLER,
-        payload=payload,
-        state=state,
-        reason=reason,
-        created=first.at,
-        updated=last.at,
-        due=max((known.next for known in deliveries if known.next is not None), default=None),
-        attempts=furthest.made,
-        max_attempts=furthest.most,
-        failings=failings,
-        first_failed=first.at if furthest.made or failings else None,
-        finished=max(ended, default=last.at) if state is State.COMPLETED else last.at,
-        key=record.visible(first.ids[0], "hooks"),
-        origin={"ids": _unique(name for known in deliveries for name in known.ids), "fields": left},
-        is_same=lambda state: _OUT[state] == furthest.state,
-    )
+    pairs = sorted(((_draft(line, asked), line) for line in lines), key=lambda one: _at(one[0]))
+    draft, line = max(pairs, key=lambda one: (one[0].attempts, _at(one[0])))
+    drafts = [one for one, _ in pairs]
+    first, last = _at(drafts[0]), _at(drafts[-1])
+    decisive = min(drafts, key=lambda one: _DECISIVE_FIRST.index(one.state))
+    ids = list(dict.fromkeys(name for one, it in pairs for name in (one.ident, *_more_ids(it))))
+    draft.state, draft.reason, draft.failed = decisive.state, decisive.reason, draft.attempts
+    draft.created = draft.first_failed = first
+    draft.updated = last
+    failings = _MAPPING.failings(draft, line.value)
+    draft.failings = [Failing(last, one.failure) for one in failings]
+    draft.due = max((one.due for one in drafts if one.due is not None), default=None)
+    ended = [one.finished for one in drafts if one.finished is not None]
+    draft.finished = max(ended, default=None) if draft.state is State.COMPLETED else last
+    draft.ident, draft.key = ids[0], record.visible(ids[0], "hooks")
+    draft.origin = {"ids": ids}
+    others = [it for _, it in pairs if it is not line]
+    job = job_of(_MAPPING, draft, [*others, line], asked)
+    is_keyless = fields.inner(line.value, EXTRA).get("id") == ids[0]
     return evolve(job, key=None) if is_keyless else job
 
 
-def _payload(line: Line, *, is_body: bool) -> str:
-    """Return the arguments as the handler of hooks takes them, or those of an endpoint of ours."""
-    hook = fields.cut(line.text, "data", "hook")
-    if is_body:
-        return f'{{"body":{hook}}}'
-    return f'{{"hook":{hook},"endpoint":{fields.cut(line.text, "data", "endpoint")}}}'
+def _at(draft: Draft) -> float:
+    return draft.created or 0.0
 
 
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+def _more_ids(line: Line) -> Iterable[str]:
+    more = fields.inner(line.value, EXTRA).get("ids")
+    return map(str, cast("list[object]", more)) if isinstance(more, list) else ()
 
 
-def _read(line: Line, asked: Asked) -> _Delivery:
-    """Check one line."""
-    value = line.value
-    data = fields.inner(value, "data", needed=True)
-    fields.text(data, "endpoint")
-    if "hook" not in data:
-        msg = "data has no hook"
-        raise ValueError(msg)
-    if value.get("state") not in {"pending", "retrying", "exhausted", "resolved"}:
-        msg = f"state cannot be {value.get('state')!r}"
-        raise ValueError(msg)
-    at = _moment(value, "timestamp", asked)
-    if at is None:
-        msg = "timestamp is missing"
-        raise ValueError(msg)
-    more = fields.inner(value, EXTRA).get("ids")
-    others = [str(name) for name in cast("list[object]", more)] if isinstance(more, list) else []
-    return _Delivery(
-        line,
-        at,
-        fields.count(value, "attemptsMade"),
-        fields.count(value, "maxAttempts", _MAX, least=1),
-        _moment(value, "nextRetry", asked),
-        _moment(value, "resolvedAt", asked),
-        [fields.text(value, "jobId"), *others],
-    )
-
-
-def _moment(value: Fields, name: str, asked: Asked) -> float | None:
-    """Read a time: here numbers are milliseconds, however small."""
-    moment: Any = value.get(name)
-    if type(moment) not in (int, float):
-        return asked.moment(value, name)
-    if abs(moment) > _LATEST:
-        msg = f"{name} is not a time: {moment!r}"
-        raise ValueError(msg)
-    return round(float(moment) / 1000, 6)
-
-
-def _failings(line: Line, at: float, payload: str) -> list[record.Failing]:
-    error = fields.inner(line.value, "error")
-    message, code = fields.text(error, "message", ""), fields.text(error, "code", "") or None
-    if not message and code is None:
-        return []
-    return [record.failing(at, message, payload, code=code)]
-
-
-def _state(deliveries: list[_Delivery]) -> tuple[State, Reason | None]:
-    states = {delivery.state for delivery in deliveries}
-    if "resolved" in states:
-        return State.COMPLETED, Reason.DONE
-    if "exhausted" in states:
-        return State.DEAD, Reason.EXHAUSTED
-    return State.PENDING, None
-
-
-def _write(job: Job, asked: Asked) -> Iterable[Fields]:
+def _write(job: Job, asked: Asked) -> Iterator[Fields]:
     payload = record.members_of(job)
     is_body = payload.keys() == {"body"}
-    data = _sent(job, payload, asked) if is_body else {name: payload[name] for name in _DATA}
-    origin = record.origin_of(job, "hooks")
-    ids: list[str] = origin.get("ids") or [job.key or job.id]
-    failure = job.failure
-    line: Fields = {
-        "jobId": ids[0],
-        "data": data,
-        "attemptsMade": job.attempts,
-        "maxAttempts": job.max_attempts or _MAX,
-        "timestamp": _ms(job.created if job.first_failed is None else job.first_failed),
-        "nextRetry": _ms(job.due),
-        "error": None if failure is None else {"message": failure.message, "code": failure.code},
-        "state": _OUT[job.state],
-    }
-    if line["state"] == "resolved":
-        line["resolvedAt"] = _ms(job.finished or job.updated)
+    if is_body:  # an endpoint's job says only what is sent and not where
+        if job.handler not in asked.urls:
+            msg = f"the URL of endpoint {job.handler} is not known; name its program with --app"
+            raise ValueError(msg)
+        sent = fields.written({"hook": payload["body"], "endpoint": asked.urls[job.handler]})
+        row = _MAPPING.row(evolve(job, payload=sent), asked)
+    else:
+        row = _MAPPING.row(job, asked)
+    ids: list[str] = record.origin_of(job, "hooks").get("ids") or [job.key or job.id]
+    row["jobId"] = ids[0]
+    row["maxAttempts"] = row["maxAttempts"] or 5
+    row["error"] = row["error"] if job.failure else None
+    if row["state"] != "resolved":
+        del row["resolvedAt"]
     made = job.created if job.first_failed not in {None, job.created} else None
-    line[EXTRA] = record.beside(
-        job, _HANDLER, ids=ids[1:] or None, body=is_body or None, created=made, key=None
-    )
-    yield fields.joined(line, origin.get("fields") or {})
+    more: Fields = {"ids": ids[1:] or None, "body": is_body or None, "created": made, "key": None}
+    yield complete(_MAPPING, job, row, **more)
 
 
-def _sent(job: Job, payload: Fields, asked: Asked) -> Fields:
-    """Return the hook of an endpoint's job, which says only what is sent and not where."""
-    if job.handler not in asked.urls:
-        msg = f"the URL of endpoint {job.handler} is not known; name its program with --app"
-        raise ValueError(msg)
-    return {"hook": payload["body"], "endpoint": asked.urls[job.handler]}
-
-
-def _ms(at: float) -> Raw:
-    number = round(at * 1000, 3)
-    return Raw(int(number) if number.is_integer() else number)
-
-
-FORMAT: Final = Format(
-    name="hooks",
-    fits=fits,
-    job=job,
+FORMAT: Final = declared(
+    _MAPPING,
+    has_shape("jobId data{} attemptsMade"),
+    job=_folded,
     write=record.each(_write),
-    group=group,
-    names=names,
+    group=_group,
+    names=_names,
     url="endpoint",
 )

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
+MORE: Final = ""
+"""The name of what has no column, in a row that does not fit its table."""
 LONGEST: Final = 64 * 1024 * 1024
 """Bytes of a record; what is longer is no job of ours."""
 _HEAD: Final = 1 << 16
@@ -28,6 +30,7 @@ _SPACE = re.compile(rb"[ \t\r\n]*+")
 _OPEN, _QUOTE = frozenset(b"{["), 0x22
 
 Kind = Literal["list", "frame", "map"]
+Path = tuple[str, ...]
 
 
 class Piece(NamedTuple):
@@ -42,19 +45,27 @@ class Piece(NamedTuple):
     """What it stands under, where records are members of an object."""
     trouble: str = ""
     """Why it cannot be a record, if that is known already."""
+    is_row: bool = False
+    """True for a row of a table, which has the columns of all others."""
 
 
 class _Broken(Exception):
     """From here on it is no JSON."""
 
 
-def pieces(chunks: Iterable[bytes]) -> Iterator[Piece]:
-    """Cut bytes, in whatever chunks they come; what is empty is nothing."""
+def pieces(chunks: Iterable[bytes], path: Path | None = None) -> Iterator[Piece]:
+    """Cut bytes, in whatever chunks they come; what is empty is nothing.
+
+    The records of one document are inside the members of `path`; if that is empty, nothing is a frame
+    around records. Without it the frames of the formats are known.
+    """
     stream = _Stream(iter(chunks))
     stream.head()
     if stream.data.startswith(b"\xef\xbb\xbf"):
         stream.at = 3
-    return _lines(stream) if _is_lines(stream.head()) else _values(stream)
+    if path:
+        return _values(stream, path)
+    return _lines(stream) if _is_lines(stream.head(), path) else _values(stream, path)
 
 
 class _Stream:
@@ -162,15 +173,15 @@ def _lines(stream: _Stream) -> Iterator[Piece]:
             yield piece
 
 
-def _values(stream: _Stream) -> Iterator[Piece]:
+def _values(stream: _Stream, path: Path | None) -> Iterator[Piece]:
     """Yield the records of JSON that runs over lines."""
     try:
         while stream.next() >= 0:
-            kind = _kind_of(stream.head())
+            kind = _kind_of(stream.head(), path)
             if kind is None:
                 yield stream.take(stream.end_of_value())
             else:
-                yield from _inside(stream, kind)
+                yield from _inside(stream, kind, path)
     except _Broken:
         yield from _remains(stream)
 
@@ -189,7 +200,7 @@ def _remains(stream: _Stream) -> Iterator[Piece]:
         is_cut = False
 
 
-def _inside(stream: _Stream, kind: Kind) -> Iterator[Piece]:
+def _inside(stream: _Stream, kind: Kind, path: Path | None) -> Iterator[Piece]:
     """Yield the records inside an array, a frame around records, or a map of them by name."""
     stream.take(stream.at + 1)
     close = b"]" if kind == "list" else b"}"
@@ -200,10 +211,10 @@ def _inside(stream: _Stream, kind: Kind) -> Iterator[Piece]:
         is_first = False
         name = "" if kind == "list" else _name(stream)
         inner: Kind | None = None
-        if name in _FRAMES and stream.next() in _OPEN:
-            inner = _inner(name, stream.next())
+        if name in (_FRAMES if path is None else path[:1]) and stream.next() in _OPEN:
+            inner = _inner(name, stream.next(), path)
         if inner is not None:
-            yield from _inside(stream, inner)
+            yield from _inside(stream, inner, path and path[1:])
             continue
         piece = stream.take(stream.end_of_value(), name)
         if kind != "frame":
@@ -211,10 +222,10 @@ def _inside(stream: _Stream, kind: Kind) -> Iterator[Piece]:
     stream.take(stream.at + 1)
 
 
-def _inner(name: str, opening: int) -> Kind:
+def _inner(name: str, opening: int, path: Path | None) -> Kind:
     if opening == b"["[0]:
         return "list"
-    return "frame" if name == "queue" else "map"
+    return "frame" if (name == "queue" if path is None else path[1:]) else "map"
 
 
 def _name(stream: _Stream) -> str:
@@ -229,10 +240,10 @@ def _name(stream: _Stream) -> str:
         raise _Broken from None
 
 
-def _is_lines(head: bytes) -> bool:
+def _is_lines(head: bytes, path: Path | None) -> bool:
     """Return True if a file, by its beginning, has a record on each line."""
     start, ended, rest = head.lstrip().partition(b"\n")
-    if start.startswith(b"[") or _kind_of(head.lstrip()) is not None:
+    if start.startswith(b"[") or _kind_of(head.lstrip(), path) is not None:
         return False
     if not start.startswith(b"{") or _is_whole(start):
         return True
@@ -247,10 +258,12 @@ def _is_whole(line: bytes) -> bool:
         return False
 
 
-def _kind_of(head: bytes) -> Kind | None:
+def _kind_of(head: bytes, path: Path | None) -> Kind | None:
     """Return what is around records, by the names at its beginning; None for a record itself."""
     if head.startswith(b"["):
         return "list"
+    if path is not None:
+        return "frame" if path else None
     outer, inner = _names(head)
     if outer & _RECORDS:
         return None

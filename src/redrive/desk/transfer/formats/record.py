@@ -12,21 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
-from redrive.classify import tables
 from redrive.desk.transfer.formats import times
+from redrive.desk.transfer.formats.failings import CATEGORIES, Failing
 from redrive.desk.transfer.formats.fields import Fields, Raw, cut, written
-from redrive.desk.transfer.formats.groups import STATUS, grouped
+from redrive.desk.transfer.formats.groups import grouped
 from redrive.jobs import ids
-from redrive.jobs.job import TERMINAL, Attempt, Category, Failure, Job, Reason, Resolution, State
+from redrive.jobs.job import TERMINAL, Attempt, Category, Job, Reason, Resolution, State
 from redrive.jobs.records import evolve
-from redrive.payloads import masking, strict_json
+from redrive.payloads import strict_json
 
 EXTRA: Final = "redrive"
 """The field in which goes out what a format has no place for."""
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
-_MESSAGE, _TRACE, _WORD = 1900, 64_000, 100
 WORKER: Final = "import"
 
 
@@ -57,28 +56,9 @@ class Asked:
     skip: Callable[[Job, str], None] = _nobody
     """Called with each job that the format cannot hold, and why."""
 
-    def moment(self, value: Fields, *names: str) -> float | None:
-        """Return the first of these times that there is."""
-        for name in names:
-            if value.get(name) is not None:
-                try:
-                    return times.moment(value[name], self.zone or times.no_zone)
-                except times.NaiveTime:
-                    raise
-                except (ValueError, TypeError) as error:
-                    raise ValueError(f"{name} {error}") from error
-        return None
-
     def naive(self, at: float) -> str:
         """Write a time without its zone: in the zone that was named, or in local time."""
         return times.naive(at, self.zone or times.local)
-
-    def needed(self, value: Fields, *names: str) -> float:
-        """Return the first of these times, one of which must be there."""
-        at = self.moment(value, *names)
-        if at is None:
-            raise ValueError(f"{names[0]} is missing")
-        return at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +70,8 @@ class Format:
     """True for a record that has the fields of this format."""
     job: Callable[[Sequence[Line], Asked], Job]
     """Make a job of all the lines about it; ValueError says what is wrong."""
-    write: Callable[[Iterable[Job], Asked], Iterator[str]]
-    """Write jobs as lines."""
+    write: Callable[[Iterable[Job], Asked], Iterator[str]] = lambda _jobs, _asked: iter(())
+    """Write jobs as lines; nothing if the format is only read."""
     group: Callable[[Fields], str] | None = None
     """What lines about one job have in common, where there may be many."""
     names: Callable[[Job], Iterable[str]] | None = None
@@ -104,6 +84,8 @@ class Format:
     """How a line follows one with another id, where no line names that id."""
     url: str = ""
     """The member of the payload that says where a job is sent."""
+    is_mapped: bool = False
+    """True for a mapping of the user's own."""
 
 
 class Link(NamedTuple):
@@ -120,129 +102,92 @@ class Link(NamedTuple):
     """When the next line may follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failing:
-    """One attempt that failed, as a record tells of it."""
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """What a record tells about a job; what it leaves open is None, and `made` fills it in."""
 
-    at: float
-    failure: Failure
-    duration: float = 0.0
+    ident: str
+    handler: str
+    payload: str
+    state: State
+    reason: Reason | None = None
+    value: object = None
+    """The state as the record has it."""
+    moment: float | None = None
+    """The time that the id begins with, instead of the creation's."""
+    attempts: int = 0
+    failed: int | None = None
+    """How many attempts failed, where that is not all of them."""
+    max_attempts: int = 0
+    created: float | None = None
+    updated: float | None = None
+    due: float | None = None
+    finished: float | None = None
+    failed_at: float | None = None
+    """When the latest attempt failed."""
+    first_failed: float | None = None
+    died_at: float | None = None
+    failings: list[Failing] = field(default_factory=list[Failing])
+    redrives: int = 0
+    tags: tuple[str, ...] = ()
+    key: str | None = None
+    origin: Mapping[str, object] = field(default_factory=dict[str, object])
 
-
-def failing(
-    at: float | None,
-    message: str,
-    payload: str,
-    *,
-    kind: str = "",
-    code: str | None = None,
-    stack: str = "",
-    category: str = "",
-    duration: float = 0.0,
-) -> Failing:
-    """Return a failure that is known only as text; masked and bounded like any other."""
-    secrets = masking.secrets_of(payload)
-    message = _bounded(message, secrets, _MESSAGE)
-    kind, code = _bounded(kind, (), _WORD), None if code is None else _bounded(code, (), _WORD)
-    judged = _category(category, code or "", kind, message)
-    failure = Failure(
-        category=judged,
-        why="as the imported record says",
-        type=kind,
-        message=message,
-        code=code,
-        traceback=_bounded(stack, secrets, _TRACE),
-    )
-    return Failing(at or 0.0, failure, duration)
-
-
-def _bounded(text: str, secrets: Sequence[str], longest: int) -> str:
-    """Mask text and cut it so that doing it again changes nothing."""
-    text = masking.error_text(text, secrets, limit=4 * _TRACE)
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _category(named: str, code: str, kind: str, message: str) -> Category:
-    """Find the category by a word, a code, a type or a status; else it is unknown."""
-    for word in (named, message):
-        if word in _CATEGORIES:
-            return Category(word)
-    known = tables.CODES.get(code) or tables.ERRNOS.get(code) or tables.CODES.get(message)
-    known = known or tables.STDLIB.get(f"builtins.{kind}")
-    status = STATUS.search(code) or STATUS.search(message)
-    if known is None and status is not None:
-        number = status[1] or status[2]
-        other = Category.PERMANENT if number < "500" else Category.TRANSIENT
-        known = tables.STATUSES.get(number, other)
-    return known or Category.UNKNOWN
-
-
-_CATEGORIES: Final = frozenset(Category)
+    @property
+    def latest(self) -> float | None:
+        """The latest time that the record tells, of those that are over."""
+        times = (self.created, self.updated, self.failed_at)
+        ended = self.finished if self.state in TERMINAL else None
+        return max((at for at in (*times, ended) if at is not None), default=None)
 
 
 def made(
+    draft: Draft,
     asked: Asked,
-    lines: Sequence[Line],
+    extra: object,
     *,
     format: str,  # noqa: A002 - the word for it
-    ident: str,
-    handler: str,
-    payload: str,
-    state: State,
-    created: float,
-    updated: float,
-    due: float | None = None,
-    reason: Reason | None = None,
-    detail: str = "",
-    attempts: int = 0,
-    failed: int | None = None,
-    max_attempts: int = 0,
-    failings: Sequence[Failing] = (),
-    first_failed: float | None = None,
-    finished: float | None = None,
-    died_at: float | None = None,
-    redrives: int = 0,
-    tags: tuple[str, ...] = (),
-    key: str | None = None,
-    origin: Mapping[str, object] | None = None,
     is_same: Callable[[State], bool] = lambda _: True,
 ) -> Job:
-    """Make the job that a record tells of; the last line may carry what we once added to it."""
-    name = asked.handler or fit_name(handler)
-    failed = attempts if failed is None else failed
-    spent = min(failed, attempts)
-    last = failings[-1].failure if failings else None
-    due = max(created, updated if due is None else due)
-    history = _history(failings, failed, redrives)
+    """Make the job that a record tells of; `extra` is what we once added to the record."""
+    last = asked.now if draft.latest is None else draft.latest
+    created = next((at for at in (draft.created, draft.failed_at) if at is not None), last)
+    failed = draft.attempts if draft.failed is None else draft.failed
+    spent = min(failed, draft.attempts)
+    failure = draft.failings[-1].failure if draft.failings else None
+    due = max(created, last if draft.due is None else draft.due)
+    history = _history(draft.failings, failed, draft.redrives)
+    has_failed = bool(failed or draft.failings)
+    firsts = (draft.first_failed, *(failing.at for failing in draft.failings[:1]), last)
+    ended = last if draft.finished is None else draft.finished
+    handler = asked.handler or fit_name(draft.handler)
     job = Job(
-        id=ids.id_of(created, f"{format}\0{ident}"),
-        handler=name,
-        lane=name,
-        payload=strict_json.compact(payload, max_bytes=asked.limit),
-        key=key_of(format, ident) if key is None else key,
+        id=ids.id_of(created if draft.moment is None else draft.moment, f"{format}\0{draft.ident}"),
+        handler=handler,
+        lane=handler,
+        payload=strict_json.compact(draft.payload, max_bytes=asked.limit),
+        key=key_of(format, draft.ident) if draft.key is None else draft.key,
         created=created,
-        updated=updated,
+        updated=last,
         due=due,
         since=due,
-        state=state,
-        reason=reason,
-        detail=detail,
-        attempts=attempts,
-        spent={(last.category if last else Category.UNKNOWN).value: spent} if spent else {},
-        own_max_attempts=max_attempts or None,
-        max_attempts=max_attempts,
-        redrives=redrives,
-        finished=finished if state in TERMINAL else None,
-        died_at=finished if died_at is None and state is State.DEAD else died_at,
-        first_failed=first_failed,
-        failure=None if last is None else replace(last, traceback=""),
+        state=draft.state,
+        reason=draft.reason,
+        attempts=draft.attempts,
+        spent={(failure.category if failure else Category.UNKNOWN).value: spent} if spent else {},
+        own_max_attempts=draft.max_attempts or None,
+        max_attempts=draft.max_attempts,
+        redrives=draft.redrives,
+        finished=ended if draft.state in TERMINAL else None,
+        died_at=ended if draft.died_at is None and draft.state is State.DEAD else draft.died_at,
+        first_failed=next(at for at in firsts if at is not None) if has_failed else None,
+        failure=None if failure is None else replace(failure, traceback=""),
         lease=history[-1].ordinal if history else 0,
         folded=max(0, failed - len(history)),
-        tags=tags,
-        origin={"format": format, "id": ident, **(origin or {})},
+        tags=draft.tags,
+        origin={"format": format, "id": draft.ident, **draft.origin},
         history=history,
     )
-    extra = lines[-1].value.get(EXTRA)
     if isinstance(extra, dict):
         job = _with_extra(job, cast("Fields", extra), asked, is_same)
     return grouped(evolve(job, resolution=_resolution(job)))
@@ -280,7 +225,8 @@ def visible(key: str, format: str) -> str:  # noqa: A002
     """Return a key that can travel in a header; one that cannot is known by its digest."""
     if _KEY.fullmatch(key):
         return key
-    return f"{format}:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{fit_name(format)}:{digest}"
 
 
 def is_id(text: object) -> bool:
@@ -331,7 +277,7 @@ def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State]
     changes: Fields = {name: given.get(name) for name in numbers if name in given}
     if "due" in given:
         changes |= {"due": given["due"], "since": given["due"]}
-    if job.failure is not None and given.get("category") in _CATEGORIES:
+    if job.failure is not None and given.get("category") in CATEGORIES:
         changes.update(_recategorised(job, Category(given["category"]), given.get("tried")))
     job = evolve(job, **{"finished": None, **changes, "state": State(state)})
     reason, detail = given.get("reason"), given.get("detail", "")
@@ -383,7 +329,7 @@ class _Members(dict[str, Any]):
 
 
 def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Iterator[str]]:
-    """Make of what writes one job what writes many; a job that does not fit is told of."""
+    """Make of what writes one job what writes many; a job that does not fit is skipped."""
 
     def lines(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
         for job in jobs:

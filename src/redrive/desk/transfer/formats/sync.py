@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from redrive.desk.transfer.formats import fields, record, times
-from redrive.desk.transfer.formats.fields import Fields, Raw
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Format, Line
-from redrive.jobs.job import Job, Reason, State
+from redrive.desk.transfer.formats import times
+from redrive.desk.transfer.formats.declaration import Declaration, declared, has_shape
+from redrive.desk.transfer.formats.fields import Fields
+from redrive.desk.transfer.formats.record import Draft, Line
+from redrive.jobs.job import Job, State
 
-_KNOWN: Final = {
-    "failureId": None,
-    "originalData": None,
-    "error": {"message": None, "stack": None},
-    "retryCount": None,
-    "createdAt": None,
-    "status": None,
-    "resolvedAt": None,
-    EXTRA: None,
-}
-_HANDLER: Final = "bigquery.sync"
 _MAX: Final = 10
-_IN: Final = {
-    "failed": (State.DEAD, Reason.EXHAUSTED),
-    "retrying": (State.PENDING, None),
-    "resolved": (State.RESOLVED, Reason.RESOLVED),
-}
-_OUT: Final[Mapping[State, Literal["failed", "retrying", "resolved"]]] = {
+_MAPPING: Final = Declaration.of(
+    "sync",
+    [
+        "key=failureId",
+        "payload=originalData",
+        "error=error.message",
+        "error.trace=error.stack",
+        "attempts=retryCount",
+        "died_at=createdAt",
+        "created=createdAt",
+        "failed_at=createdAt",
+        "state=status:failed=dead,retrying=pending,resolved=resolved",
+        "finished=resolvedAt",
+    ],
+    set=["handler=bigquery.sync", f"attempts={_MAX}"],
+)
+_STATUS: Final[Mapping[State, Literal["failed", "retrying", "resolved"]]] = {
     State.DEAD: "failed",
     State.PENDING: "retrying",
     State.RUNNING: "retrying",
@@ -40,64 +41,14 @@ _AGAIN: Final = frozenset({State.PENDING, State.RUNNING, State.COMPLETED})
 """Its counts are those of another life than the one it died in."""
 
 
-def fits(value: Fields) -> bool:
-    """Return True if a record has the shape of a document."""
-    return isinstance(value.get("originalData"), dict) and "status" in value
-
-
-def job(lines: Sequence[Line], asked: Asked) -> Job:
-    """Make a job of a document; what is being retried has begun another life."""
-    line = lines[-1]
-    value = line.value
-    status = value["status"]
-    if status not in _IN:
-        msg = f"status cannot be {status!r}"
-        raise ValueError(msg)
-    state, reason = _IN[status]
-    died = asked.needed(value, "createdAt")
-    ended = asked.moment(value, "resolvedAt") if status == "resolved" else None
-    last = died if ended is None else max(died, ended)
-    payload = fields.cut(line.text, "originalData")
-    error = fields.inner(value, "error")
-    failed = fields.count(value, "retryCount", _MAX)
-    failing = record.failing(
-        died,
-        fields.text(error, "message", ""),
-        payload,
-        stack=fields.text(error, "stack", ""),
-    )
-    is_again = state is State.PENDING
-    return record.made(
-        asked,
-        lines,
-        format="sync",
-        ident=_ident(line),
-        handler=_HANDLER,
-        payload=payload,
-        state=state,
-        reason=reason,
-        created=died,
-        updated=last,
-        attempts=0 if is_again else failed,
-        failed=failed,
-        max_attempts=max(failed, _MAX),
-        failings=[failing],
-        first_failed=died,
-        finished=died if state is State.DEAD else last,
-        died_at=died,
-        redrives=int(is_again),
-        origin={"fields": fields.rest(value, _KNOWN)},
-        is_same=lambda one: _OUT[one] == status,
-    )
-
-
-def _ident(line: Line) -> str:
-    """Return the document's name; one without is known by what is in it."""
-    named = line.value.get("failureId") or line.name
+def _named(line: Line) -> Line:
+    """Name a document: by what it stood under, or else by what is in it."""
+    named = line.value.get("failureId")
     if isinstance(named, str) and named:
-        return named
-    content = [line.value["originalData"], line.value["createdAt"]]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
+        return line
+    content = [line.value["originalData"], line.value.get("createdAt")]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
+    return line._replace(value={**line.value, "failureId": line.name or digest})
 
 
 class Entry(NamedTuple):
@@ -115,7 +66,7 @@ def entry_of(job: Job) -> Entry:
     """Return a job that has been a dead letter as an entry."""
     last = next((attempt for attempt in reversed(job.history) if attempt.failure is not None), None)
     failure = (last and last.failure) or job.failure
-    died, status = job.died_at, _OUT[job.state]
+    died, status = job.died_at, _STATUS[job.state]
     if died is None:
         died = job.updated if last is None else round(last.started + last.duration, 6)
     return Entry(
@@ -128,24 +79,27 @@ def entry_of(job: Job) -> Entry:
     )
 
 
-def _write(job: Job, asked: Asked) -> Iterable[Fields]:
-    del asked
-    was_dead = job.state is State.DEAD or job.redrives or job.state is State.RESOLVED
-    if not was_dead:
-        msg = "it has never been a dead letter"
-        raise ValueError(msg)
-    origin, entry = record.origin_of(job, "sync"), entry_of(job)
-    document: Fields = {
-        "failureId": origin.get("id") or job.id,
-        "originalData": Raw(job.payload),
-        "error": {"message": entry.message, "stack": entry.stack},
-        "retryCount": entry.retry_count,
-        "createdAt": times.iso(entry.created),
-        "status": entry.status,
-        "resolvedAt": None if entry.resolved is None else times.iso(entry.resolved),
-    }
-    document[EXTRA] = record.beside(job, _HANDLER, due=job.due, created=job.created)
-    yield fields.joined(document, origin.get("fields") or {})
+def _lives(draft: Draft, line: Line) -> None:
+    """Begin another life of what is being retried; only what was resolved has an end."""
+    del line
+    draft.max_attempts = max(draft.attempts, _MAX)
+    if draft.state is State.PENDING:
+        draft.attempts, draft.redrives = 0, 1
+    if draft.state is not State.RESOLVED:
+        draft.finished = None
 
 
-FORMAT: Final = Format(name="sync", fits=fits, job=job, write=record.each(_write))
+def _death(job: Job, row: Fields) -> Fields:
+    """Write how the job died, whatever became of it since; refuse one that never did."""
+    if not (job.state in {State.DEAD, State.RESOLVED} or job.redrives):
+        raise ValueError("it has never been a dead letter")
+    entry = entry_of(job)
+    row["createdAt"], row["retryCount"] = times.iso(entry.created), entry.retry_count
+    row["error"] = {"message": entry.message, "stack": entry.stack}
+    row["resolvedAt"] = None if entry.resolved is None else times.iso(entry.resolved)
+    return {"due": job.due, "created": job.created}
+
+
+FORMAT: Final = declared(
+    _MAPPING, has_shape("originalData{} status"), prepare=_named, read=_lives, wrote=_death
+)

@@ -9,11 +9,12 @@ from typing import Any, Final, cast
 from zoneinfo import ZoneInfo
 
 from redrive.errors import UsageError
+from redrive.jobs.clock import LATEST
 
 Zone = Callable[[], tzinfo]
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
-_MILLISECONDS: Final = 1e11
-"""A number from here on counts milliseconds: as seconds it would be the year 5138."""
+UNITS: Final = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
+"""Of numbers. Where none is named, from 1e11 on they are milliseconds: as seconds, the year 5138."""
 
 
 class NaiveTime(UsageError):
@@ -71,19 +72,22 @@ def local() -> tzinfo:
     return _Local()
 
 
-def moment(value: object, zone: Zone) -> float:
-    """Read a time: ISO 8601, `{seconds, nanos}`, or a number of seconds or milliseconds."""
+def moment(value: object, zone: Zone, form: str = "") -> float:
+    """Read a time: ISO 8601, `{seconds, nanos}`, or a number of seconds, milliseconds or less.
+
+    `form` names the unit of numbers (`s`, `ms`, `us`, `ns`), or has the format of texts for strptime.
+    """
     try:
         if isinstance(value, str):
-            parsed = datetime.fromisoformat(value)
+            is_own = "%" in form
+            parsed = datetime.strptime(value, form) if is_own else datetime.fromisoformat(value)  # noqa: DTZ007
             if parsed.tzinfo is None:
                 parsed = parsed.replace(tzinfo=zone())
             return round((parsed - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds(), 6)
         if isinstance(value, dict):
             return _stamp(cast("dict[str, Any]", value))
         if type(value) in (int, float):
-            number = cast("float", value)
-            return round(number / 1000 if abs(number) >= _MILLISECONDS else float(number), 6)
+            return _seconds(cast("float", value), form)
     except NaiveTime:
         raise
     except (ValueError, ArithmeticError) as error:
@@ -91,6 +95,14 @@ def moment(value: object, zone: Zone) -> float:
         raise ValueError(msg) from error
     msg = f"is not a time: {value!r}"
     raise TypeError(msg)
+
+
+def _seconds(number: float, form: str) -> float:
+    unit = UNITS.get(form) or next((1e3**n for n in (3, 2, 1) if abs(number) >= 1e8 * 1e3**n), 1)
+    seconds = round(number / unit, 6)
+    if abs(seconds) > LATEST:
+        raise ValueError(number)
+    return seconds
 
 
 def _stamp(value: dict[str, Any]) -> float:

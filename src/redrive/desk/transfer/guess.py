@@ -1,0 +1,255 @@
+"""Propose a mapping for records whose meaning nobody declared, by the names and values of their columns.
+
+A proposal is shown to a person and never used by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, cast
+
+from redrive.desk.transfer.formats import times
+from redrive.desk.transfer.formats.fields import Fields
+from redrive.desk.transfer.formats.record import Asked, fit_name
+from redrive.desk.transfer.mapping import FieldMapping, moment
+from redrive.desk.transfer.rules import TIMES, Path, at, is_there, word_of, written
+
+_NAMES: Final = {
+    "key": "id uid uuid guid key jobid taskid messageid rowid eventid 番号 管理番号",
+    "state": "status state st jobstatus phase result 状態 ステータス 状況 結果",
+    "attempts": "attempts attempt attemptsmade retrycount retries retry tries trycount failcount"
+    " numretries 試行回数 リトライ回数 再試行回数 回数",
+    "max_attempts": "maxattempts maxretries retrylimit maxtries 最大試行回数 上限",
+    "error": "error errormessage errormsg lasterror exception failurereason reason message result"
+    " エラー エラー内容 失敗理由 例外",
+    "error.trace": "traceback stacktrace stack trace",
+    "created": "createdat created creationdate insertedat enqueuedat datecreated timestamp ts"
+    " 作成日時 登録日時 受付日時",
+    "due": "nextretryat nextretry nexttry nextattemptat retryat runat scheduledat availableat eta"
+    " 次回実行日時 再試行日時 予定日時",
+    "finished": "finishedat completedat doneat datedone endedat resolvedat 完了日時 終了日時",
+    "failed_at": "failedat lastfailedat lasterrorat erroredat 失敗日時",
+    "updated": "updatedat modifiedat modified lastmodified 更新日時",
+    "payload": "payload body data args arguments params parameters job kwargs request 内容 本文 データ",
+    "handler": "handler task taskname jobtype jobname eventtype queue type kind 種別 処理",
+}
+"""Names of columns, without marks and in small letters, the likeliest first."""
+_WORDS: Final = {
+    "dead": "failed failure error dead deadletter exhausted fatal ng 失敗 エラー 異常 異常終了",
+    "pending": "pending waiting queued new open retry retrying scheduled running processing started"
+    " inprogress todo ready received 待ち 待機 待機中 未処理 処理中 実行中 再試行",
+    "completed": "done completed complete success succeeded successful ok sent finished 完了 成功 済"
+    " 正常終了 送信済",
+    "resolved": "resolved cancelled canceled ignored closed revoked 取消 キャンセル 解決済",
+}
+_FORMATS: Final = (
+    "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y年%m月%d日 %H:%M:%S", "%Y年%m月%d日 %H:%M",
+    "%Y年%m月%d日", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S",
+)  # fmt: skip
+_MOST_STATES: Final = 12
+_FEW: Final = 20
+_LONGEST_KEY: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A mapping in words, and what a person has to look at."""
+
+    map: list[str]
+    set: list[str]
+    notes: list[str]
+
+
+def proposed(rows: Sequence[Fields], name: str, given: Iterable[str] = ()) -> Proposal:
+    """Propose a mapping for records of which these are the first; what is given stays."""
+    return _Guess(rows, list(given)).proposal(name)
+
+
+class _Guess:
+    def __init__(self, rows: Sequence[Fields], given: list[str]) -> None:
+        places = dict.fromkeys(path for row in rows for path in _paths(row))
+        self._samples = {
+            path: [one for row in rows if is_there(one := at(row, path))] for path in places
+        }
+        self._rows = len(rows)
+        self._free = list(places)
+        self._map = given
+        self._set: list[str] = []
+        self._notes: list[str] = []
+
+    def proposal(self, name: str) -> Proposal:
+        taken = FieldMapping.of(name, self._map)
+        for rule in taken.rules.values():
+            for path in rule.paths:
+                self._take(path)
+        known = {"payload" if rule.startswith("payload") else rule for rule in taken.rules}
+        steps: dict[str, Callable[[], None]] = {
+            "key": self._key, "state": self._state, "payload": self._payload,
+            "attempts": lambda: self._plain("attempts", _is_count),
+            "max_attempts": lambda: self._plain("max_attempts", _is_count),
+            "error": lambda: self._plain("error", _is_text),
+            "error.trace": lambda: self._plain("error.trace", _is_text),
+            **{field: partial(self._time, field) for field in TIMES if field in _NAMES},
+            "handler": lambda: self._handler(name),
+        }  # fmt: skip
+        for field in ("key", "state", *(other for other in steps if other != "payload"), "payload"):
+            if field not in known:
+                known.add(field)
+                steps[field]()
+        return Proposal(self._map, self._set, self._notes)
+
+    def _take(self, column: Path) -> None:
+        """Use a column for one field only; what stands around it stays free for the payload."""
+        self._free = [path for path in self._free if path != column]
+
+    def _found(self, field: str, fits: Callable[[object], bool]) -> Path | None:
+        """Find the free column with the likeliest name whose values fit."""
+        names = _NAMES[field].split()
+        fitting = [one for one in self._free if all(map(fits, self._samples[one]))]
+        for is_like in (str.__eq__, str.endswith, str.__contains__):
+            for name in names:
+                for column in fitting:
+                    short = _short(column[-1])
+                    if (len(name) > 2 or is_like is str.__eq__) and is_like(short, name):  # noqa: PLR2004
+                        return column
+        return None
+
+    def _add(self, field: str, column: Path, option: str = "") -> None:
+        self._map.append(f"{field}={written(column)}{f':{option}' if option else ''}")
+        self._take(column)
+
+    def _plain(self, field: str, fits: Callable[[object], bool]) -> None:
+        if (column := self._found(field, fits)) is not None and self._samples[column]:
+            self._add(field, column)
+
+    def _key(self) -> None:
+        def tells_apart(column: Path) -> bool:
+            values = self._samples[column]
+            return len(values) == self._rows == len({word_of(value) for value in values})
+
+        free, self._free = self._free, [name for name in self._free if tells_apart(name)]
+        column = self._found("key", _is_key) or next(
+            (one for one in self._free if all(map(_is_key, self._samples[one]))), None
+        )
+        self._free = free
+        if column is None:
+            self._notes.append("no column tells the rows apart; name the key: --map key=COLUMN")
+        else:
+            self._add("key", column)
+
+    def _state(self) -> None:
+        column = self._found("state", lambda value: type(value) in (str, int, bool))
+        words = sorted({word_of(value) for value in self._samples.get(column or (), [])})
+        if column is None or not words or len(words) > _MOST_STATES:
+            self._set.append("state=dead")
+            self._notes.append("no column has a state: state=dead holds for all rows; check it")
+            return
+        known = {word: _state_of(word) for word in words}
+        odd = [word for word, state in known.items() if not state]
+        if odd:
+            self._notes.append(f"what these states mean is a guess; check it: {', '.join(odd)}")
+        pairs = ",".join(f"{_quoted(word)}={state or 'dead'}" for word, state in known.items())
+        self._add("state", column, pairs)
+
+    def _time(self, field: str) -> None:
+        column = self._found(field, lambda _: True)
+        form = None if column is None else _form_of(self._samples[column])
+        if column is not None and form is not None:
+            self._add(field, column, form)
+            if any(_is_naive(value, form) for value in self._samples[column]):
+                note = f"{written(column)} has no time zone; name it with --assume-tz ZONE"
+                self._notes.append(note)
+
+    def _handler(self, name: str) -> None:
+        column = self._found("handler", _is_text)
+        kinds = {word_of(value) for value in self._samples.get(column or (), [])}
+        if column is not None and kinds and len(kinds) <= _FEW and max(map(len, kinds)) <= 64:  # noqa: PLR2004
+            self._add("handler", column)
+        else:
+            self._set.append(f"handler={fit_name(name)}")
+            self._notes.append(f"the handler is named {fit_name(name)}; change it to yours")
+
+    def _payload(self) -> None:
+        free, self._free = self._free, [one for one in self._free if self._holds_objects(one)]
+        column = self._found("payload", lambda _: True) or next(iter(self._free), None)
+        self._free = free
+        if column is not None:
+            self._add("payload", column)
+            return
+        for one in [path for path in self._free if len(path) == 1]:
+            self._add(f"payload.{written(one)}", one)
+
+    def _holds_objects(self, column: Path) -> bool:
+        """Return True if most values are objects; the others will be bad records."""
+        values = self._samples[column]
+        return sum(map(_is_object, values)) * 2 > len(values)
+
+
+def _paths(row: Fields) -> Iterator[Path]:
+    """Yield the columns of a record, and the names in those that hold an object."""
+    for name, value in row.items():
+        yield (name,)
+        if isinstance(value, dict):
+            yield from ((name, inner) for inner in cast("Fields", value))
+
+
+def _short(column: str) -> str:
+    return re.sub(r"[\W_]+", "", column).lower()
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"' if re.search(r'[",=]', word) else word
+
+
+def _state_of(word: str) -> str:
+    return next((state for state, known in _WORDS.items() if _short(word) in known.split()), "")
+
+
+def _is_key(value: object) -> bool:
+    return type(value) is int or (isinstance(value, str) and len(value) <= _LONGEST_KEY)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int or (isinstance(value, str) and value.strip().isdecimal())
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_object(value: object) -> bool:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return False
+    return isinstance(value, dict)
+
+
+def _form_of(values: Iterable[object]) -> str | None:
+    """Return the format that all values have, "" for those that need none; None if there is none."""
+    some = list(values)
+    for form in ("", *_FORMATS) if some else ():
+        if all(_reads(value, form) for value in some):
+            return form
+    return None
+
+
+def _reads(value: object, form: str) -> bool:
+    try:
+        moment(value, form, Asked(zone=lambda: times.zone_of("UTC")))
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _is_naive(value: object, form: str) -> bool:
+    try:
+        moment(value, form, Asked())
+    except times.NaiveTime:
+        return True
+    return False

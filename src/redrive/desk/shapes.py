@@ -203,6 +203,35 @@ class Plan(TypedDict):
     samples: list[Job]
 
 
+class LeftOut(TypedDict):
+    """The jobs that were left out, counted by reason, and some of them."""
+
+    total: int
+    reasons: dict[str, int]
+    samples: list[Left]
+
+
+class Done(TypedDict):
+    """What carrying out a plan did."""
+
+    plan: str
+    verb: str
+    planned: int
+    done: int
+    skipped: LeftOut
+    run: str | None
+
+
+class KeptPlan(Plan):
+    """What an action would do, what not and why; `result` once it was carried out."""
+
+    plan: str
+    asked: str
+    ineligible: LeftOut
+    seconds_left: float
+    result: Done | None
+
+
 class Action(TypedDict):
     """An action: who did what to which jobs, when, why, and with what result."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET, to_builtins
 
-from redrive.desk import shapes
+from redrive.desk import kept_plans, shapes
 from redrive.desk.documents import (
     action_document,
     job_document,
@@ -28,6 +28,7 @@ from redrive.jobs.job import Action, Group
 from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
 from redrive.registry import check_key
+from redrive.runs import rules
 from redrive.runs.run_records import Run
 from redrive.submission import Options, check_tags
 from redrive.web import messages
@@ -211,14 +212,27 @@ def _seen(call: Call, group: Group) -> shapes.Group:
     return seen_document(with_trends(call.app.desk, [group])[0])
 
 
-def plan(call: Call, body: messages.MakePlan) -> messages.Plan:
+def make_plan(call: Call, body: messages.MakePlan) -> shapes.KeptPlan:
     """Freeze the jobs that an action would take; nothing is changed."""
-    return call.plans.make(call.app.desk, body.verb, body.q).document()
+    desk = call.app.desk
+    return kept_plans.document(desk, kept_plans.make(desk, body.verb, body.q))
 
 
-def carry_out(call: Call, body: messages.CarryOut) -> messages.Done:
+def plan(call: Call) -> shapes.KeptPlan:
+    """Return a plan that was made in the last ten minutes, and its result once there is one."""
+    desk = call.app.desk
+    return kept_plans.document(desk, kept_plans.get(desk, call.path["plan"]))
+
+
+def carry_out(call: Call, body: messages.CarryOut) -> shapes.Done:
     """Carry out a plan on exactly its jobs; a retry becomes a run."""
-    return call.plans.carry_out(call.app.desk, call.path["plan"], call.actor, body)
+    spec = rules.spec_of(
+        canary=body.canary, rate=body.rate or None, ramp=body.ramp, stop_on=body.stop_on
+    )
+    order = kept_plans.Order(
+        actor=call.actor, confirm=body.confirm, reason=body.reason, name=body.name, spec=spec
+    )
+    return kept_plans.carry_out(call.app.desk, call.path["plan"], order)
 
 
 def pauses(call: Call) -> messages.Pauses:

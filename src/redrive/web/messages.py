@@ -234,34 +234,6 @@ class Groups(TypedDict):
     scope: shapes.Scope | None
 
 
-class LeftOut(TypedDict):
-    """The jobs that were left out, counted by reason, and some of them."""
-
-    total: int
-    reasons: dict[str, int]
-    samples: list[shapes.Left]
-
-
-class Plan(shapes.Plan):
-    """What an action would do, and what not and why."""
-
-    plan: str
-    asked: str
-    ineligible: LeftOut
-    seconds_left: float
-
-
-class Done(TypedDict):
-    """What carrying out a plan did."""
-
-    plan: str
-    verb: str
-    planned: int
-    done: int
-    skipped: LeftOut
-    run: str | None
-
-
 class Pauses(TypedDict):
     """The lanes that are paused."""
 

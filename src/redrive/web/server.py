@@ -32,7 +32,6 @@ from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
 from redrive.web.messages import Request
-from redrive.web.plans import Plans
 from redrive.web.reads import body_of, checked, query_of, read
 from redrive.web.routes import ROUTES, Route
 from redrive.web.tokens import Tokens
@@ -58,7 +57,7 @@ class Server:
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         self._deadline = deadline
         self._active = 0
-        self._plans, self._health = Plans(), health.Health(app)
+        self._health = health.Health(app)
         self._threads, self._probes, self._searches = Threads(), Threads(), Threads(SEARCHES)
         self._is_closed = False
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
@@ -133,7 +132,6 @@ class Server:
             given.append(checked(body_of(text), route.body, "body"))
         call = Call(
             app=self._app,
-            plans=self._plans,
             health=self._health,
             actor=token.name if token else "",
             known=token is not None,

@@ -59,6 +59,15 @@ class Tokens:
         equal = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
         return equal[0] if equal else None
 
+    def named(self, name: str) -> list[Token]:
+        """Return the tokens of this name."""
+        return [token for token in self._tokens if token.name == name]
+
+    def strongest(self) -> Token:
+        """Return the token that may do most, but not reveal unless all may."""
+        by_right = {token.right: token for token in reversed(self._tokens)}
+        return by_right.get("act") or by_right.get("reveal") or by_right["read"]
+
 
 def made(name: str, right: str, token: str) -> Token:
     """Make a token, or raise UsageError."""
@@ -75,10 +84,10 @@ def made(name: str, right: str, token: str) -> Token:
 
 
 def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
-    """Read the tokens of the environment; their name is `api`."""
+    """Read the tokens of the environment: `api-read`, `api-act` and `api-reveal`."""
     environ = os.environ if environ is None else environ
     texts = [(right, environ.get(variable)) for variable, right in VARIABLES.items()]
-    return [made("api", right, text) for right, text in texts if text]
+    return [made(f"api-{right}", right, text) for right, text in texts if text]
 
 
 def from_file(path: Path) -> list[Token]:

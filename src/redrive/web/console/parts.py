@@ -1,0 +1,365 @@
+"""The parts of pages that refresh: what each shows, and how often it is read anew.
+
+They are rendered once for all who look, by language and right, so nothing here depends on the person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta
+
+from redrive.desk.documents import Seen, left_of, sums, with_trends
+from redrive.desk.shared_facts import newest_of, shared_facts
+from redrive.desk import waits
+from redrive.desk.status import Health, health_of
+from redrive.jobs.job import Group, State
+from redrive.runs.run_records import Counts, Run
+from redrive.web.console.visit import Visit
+from redrive.web.messages import PATH, Request
+
+SLOW, USUAL, FAST = 30.0, 5.0, 2.0
+"""Seconds between two refreshes: of charts, of most parts, of a live run."""
+MOST_GROUPS = 200
+TOP = 5
+HALF_HOUR = 30
+_DAY = 86_400.0
+_NEWEST = 5
+_STEPS = 8
+
+Data = dict[str, Any]
+
+
+class Here(Request, kw_only=True):
+    """On which page."""
+
+    here: Literal["", "overview", "groups", "jobs", "runs", "system"] = ""
+
+
+class GroupList(Request, kw_only=True):
+    """Which groups, in which order."""
+
+    status: Literal["open", "new", "regressed", "resolved", "all"] = "open"
+    sort: Literal["growth", "jobs", "age"] = "growth"
+
+
+class OneGroup(Request, kw_only=True):
+    """Which group."""
+
+    group: Annotated[str, PATH["group"]] = ""
+
+
+class OneRun(Request, kw_only=True):
+    """Which run."""
+
+    run: Annotated[str, PATH["run"]] = ""
+
+
+class Part(NamedTuple):
+    """A part: how often it refreshes, the function that reads it, and the type of its query."""
+
+    every: float
+    does: Callable[[Visit], Data]
+    query: type[Request] = Request
+
+
+def health(visit: Visit) -> Health:
+    """Return counts, workers, pauses and unserved lanes."""
+    return visit.shared.get("health", USUAL, lambda: health_of(visit.desk))
+
+
+def groups(visit: Visit) -> list[Seen]:
+    """Return the groups with dead jobs, the largest first."""
+    return visit.shared.get("groups", USUAL, lambda: _groups(visit))
+
+
+def _groups(visit: Visit) -> list[Seen]:
+    return with_trends(visit.desk, visit.desk.groups.find(limit=MOST_GROUPS))
+
+
+def live_runs(visit: Visit) -> list[Run]:
+    """Return the runs that are not over, with their counts."""
+    return visit.shared.get("runs", FAST, visit.desk.runs.live)
+
+
+def nav(visit: Visit) -> Data:
+    """Count what the navigation shows."""
+    return {
+        "here": visit.query.here,
+        "groups": len(groups(visit)),
+        "runs": len(live_runs(visit)),
+        "lanes": len(health(visit).unserved),
+    }
+
+
+def overview(visit: Visit) -> Data:
+    """Read how much is dead, of what, what grows and what needs a person."""
+    now, seen, runs = health(visit), groups(visit), live_runs(visit)
+    growing = sorted(seen, key=lambda row: (-row.last_hour, -row.group.jobs))
+    dead, deaths = now.total(State.DEAD), visit.desk.lanes.deaths(60, 10)
+    hosts = {worker.host for worker in now.workers}
+    return {
+        "title": visit.texts("overview.title", n=dead),
+        "health": now,
+        "totals": {state.value: now.total(state) for state in State},
+        "seen": seen,
+        "rest": dead - sum(row.group.jobs for row in seen[:TOP]),
+        "growing": growing[:TOP],
+        "died": sum(deaths),
+        "hosts": len(hosts),
+        "runs": runs,
+        "driven": driven(runs),
+        "attention": list(attention(visit, now)),
+        "actions": visit.desk.log.actions(limit=TOP),
+        "every": FAST if any(run.phase == "live" for run in runs) else USUAL,
+    }
+
+
+def driven(runs: list[Run]) -> Mapping[int, Run]:
+    """Return which live run retries which group."""
+    return {group: run for run in reversed(runs) for group in run.groups}
+
+
+def attention(visit: Visit, now: Health) -> list[Data]:
+    """Return what needs a person, each as a text and an address."""
+    items = [
+        {
+            "text": visit.texts(
+                "attention.unserved", lane=lane, span=visit.texts.span(max(0.0, now.now - due))
+            ),
+            "why": now.because.get(lane, ""),
+            "to": "/system",
+        }
+        for lane, due in now.unserved.items()
+    ]
+    stopped = [run for run in _recent(visit) if run.phase == "stopped"]
+    items += [
+        {
+            "text": visit.texts("attention.stopped", run=run.id, why=run.why),
+            "why": run.name,
+            "to": f"/runs/{run.id}",
+        }
+        for run in stopped
+        if now.now - (run.ended or now.now) < _DAY
+    ]
+    return items
+
+
+def _recent(visit: Visit) -> list[Run]:
+    return visit.shared.get("recent", USUAL, lambda: visit.desk.runs.recent(counted=False))
+
+
+def deaths(visit: Visit) -> Data:
+    """Read the deaths of the last day by half hour: of the largest groups and of all others."""
+    seen = groups(visit)[:TOP]
+    numbers = [row.group.number for row in seen]
+    minutes = 24 * 60
+    total = sums(visit.desk.lanes.deaths(60, minutes), HALF_HOUR)
+    curves = visit.desk.groups.deaths(60, minutes, numbers) if numbers else {}
+    each = [sums(curves[number], HALF_HOUR) for number in numbers]
+    rest = [max(0, whole - sum(some)) for whole, *some in zip(total, *each, strict=True)]
+    return {
+        "spans": [list(span) for span in zip(*each, rest, strict=True)],
+        "classes": [*(f"v{place}" for place in range(1, len(numbers) + 1)), "v-grey"],
+        "total": sum(total),
+        "hours": hours(visit),
+        "marks": marks(visit, live_runs(visit)),
+    }
+
+
+def hours(visit: Visit) -> list[tuple[float, str]]:
+    """Return where on a chart of 48 half hours every fourth hour begins."""
+    now = visit.desk.store.now()
+    begins = (now // 60 + 1) * 60 - _DAY
+    first = -(-begins // 14_400) * 14_400
+    times = [first + step * 14_400 for step in range(6)]
+    return [((at - begins) / 1800, f"{int(at // 3600) % 24:02d}:00") for at in times]
+
+
+def marks(visit: Visit, runs: list[Run]) -> list[tuple[float, str]]:
+    """Return where on such a chart runs began."""
+    now = visit.desk.store.now()
+    return [(48 - (now - run.created) / 1800, run.id) for run in runs if now - run.created < _DAY]
+
+
+def group_list(visit: Visit) -> Data:
+    """Read the groups of one status, in order."""
+    query: GroupList = visit.query
+    seen, runs = groups(visit), live_runs(visit)
+    tabs = {
+        "open": [row for row in seen if row.group.record.status != "resolved"],
+        "new": [row for row in seen if row.is_new(_DAY)],
+        "regressed": [row for row in seen if row.group.record.status == "regressed"],
+        "resolved": _resolved(visit, seen),
+    }
+    tabs["all"] = [*tabs["open"], *tabs["resolved"]]
+    orders: dict[str, Callable[[Seen], Any]] = {
+        "growth": lambda row: (-row.last_hour, -row.group.jobs, row.group.number),
+        "jobs": lambda row: (-row.group.jobs, row.group.number),
+        "age": lambda row: (row.group.first_seen or 0.0, row.group.number),
+    }
+    return {
+        "rows": sorted(tabs[query.status], key=orders[query.sort]),
+        "counts": {name: len(rows) for name, rows in tabs.items()},
+        "driven": driven(runs),
+        "status": query.status,
+        "sort": query.sort,
+        "most": MOST_GROUPS,
+    }
+
+
+def _resolved(visit: Visit, seen: list[Seen]) -> list[Seen]:
+    """Return the groups that are marked as resolved, those without jobs too, the last first."""
+    records = [record for record in visit.desk.groups.records().values() if record.resolved]
+    known = {row.group.number: row for row in seen}
+    records = [record for record in records if record.status == "resolved"]
+    records.sort(key=lambda record: -(record.resolved or 0.0))
+    rest = [
+        Group(number=r.number, fingerprint=r.fingerprint or "", title=r.title, record=r)
+        for r in records[:MOST_GROUPS]
+        if r.number not in known
+    ]
+    there = [known[r.number] for r in records if r.number in known]
+    return [*there, *(with_trends(visit.desk, rest) if rest else [])]
+
+
+def one_group(visit: Visit) -> Data:
+    """Read how one group stands: its jobs, its curve, its run, its note and its history."""
+    desk = visit.desk
+    (row,) = with_trends(desk, [desk.groups.get(visit.query.group)])
+    group = row.group
+    minutes = desk.groups.deaths(60, 24 * 60, [group.number])[group.number]
+    runs = [run for run in live_runs(visit) if group.number in run.groups]
+    return {
+        "title": f"{group.name} {group.title[:80]}",
+        "row": row,
+        "group": group,
+        "record": group.record,
+        "recent": sum(minutes[-10:]),
+        "spans": [[deaths] for deaths in sums(minutes, HALF_HOUR)],
+        "total": sum(minutes),
+        "hours": hours(visit),
+        "marks": marks(visit, runs),
+        "run": runs[0] if runs else None,
+        "arrived": desk.runs.arrived(runs[0]) if runs else 0,
+        "actions": [a for a in desk.log.actions(limit=200) if a.target == group.name][:_STEPS],
+    }
+
+
+def group_facts(visit: Visit) -> Data:
+    """Read what the dead jobs of a group share, the newest of them, and its last traceback."""
+    desk = visit.desk
+    group = desk.groups.get(visit.query.group)
+    jobs = newest_of(desk, group)
+    newest = desk.jobs.get(jobs[0].id) if jobs else None
+    failed = [a for a in newest.history if a.failure] if newest else []
+    return {
+        "group": group,
+        "newest": jobs[:_NEWEST],
+        "looked": len(jobs),
+        "shared": [
+            {"fact": fact, "value": value, "share": 100 * share, "base": None}
+            for fact, value, share in shared_facts(jobs)
+        ],
+        "failure": failed[-1].failure if failed else None,
+    }
+
+
+def run_list(visit: Visit) -> Data:
+    """Read the runs that are remembered."""
+    return {"runs": visit.shared.get("all runs", USUAL, visit.desk.runs.recent)}
+
+
+def one_run(visit: Visit) -> Data:
+    """Read how one run fares."""
+    desk = visit.desk
+    run = desk.runs.get(visit.query.run)
+    counts = run.counts or Counts()
+    groups = {f"G{number}": jobs for number, jobs in counts.new.items()}
+    failed = [desk.groups.get(name) for name in list(groups)[:TOP]]
+    same = [desk.groups.get(number) for number in run.groups[:TOP]] if counts.same else []
+    steps = desk.log.actions(run=run.number, limit=200)
+    released = [step for step in steps if step.verb == "release"]
+    bars, width = pace([(step.at, step.done) for step in released], run)
+    now = desk.store.now()
+    return {
+        "title": visit.texts("run.title", run=run.id, percent=_percent(run, counts)),
+        "run": run,
+        "counts": counts,
+        "percent": _percent(run, counts),
+        "rate": _rate(released, now),
+        "left": left_of(run, counts),
+        "same": same,
+        "failed": [(group, groups[group.name]) for group in failed],
+        "arrived": desk.runs.arrived(run) if run.groups else 0,
+        "steps": [step for step in steps if step.verb != "enlist"][:_STEPS],
+        "waits": waits.of_run(desk, run),
+        "bars": bars,
+        "width": width,
+        "every": FAST if run.phase in {"live", "freezing"} else 0 if run.is_over else USUAL,
+    }
+
+
+def _percent(run: Run, counts: Counts) -> int:
+    over = run.total - counts.waiting - counts.working
+    return 100 * over // run.total if run.total else 100
+
+
+def _rate(released: list[Any], now: float) -> float:
+    """Return how many jobs a second were released in the last ten seconds."""
+    return sum(step.done for step in released if now - step.at <= 10) / 10  # noqa: PLR2004
+
+
+def pace(released: list[tuple[float, int]], run: Run) -> tuple[list[list[int]], float]:
+    """Add up the released jobs in at most 60 spans; returns them and the seconds of one."""
+    if not released:
+        return [], 0.0
+    length = max(at for at, _ in released) - run.created
+    width = next(w for w in (1, 2, 5, 10, 30, 60, 300, 900, 3600, 1e9) if length / w <= 60)  # noqa: PLR2004
+    spans = [[0] for _ in range(int(length // width) + 1)]
+    for at, done in released:
+        spans[max(0, int((at - run.created) // width))][0] += done
+    return spans, width
+
+
+def system(visit: Visit) -> Data:
+    """Read the lanes, the workers and the store."""
+    now, desk = health(visit), visit.desk
+    served, pauses = desk.lanes.served(), {pause.lane: pause for pause in now.pauses}
+    lanes: dict[str, Data] = {}
+    for count in now.counts:
+        lane = lanes.setdefault(count.lane, dict.fromkeys(State, 0) | {"due": None})
+        lane[count.state] += count.jobs
+        if count.state is State.PENDING and count.oldest is not None and count.oldest <= now.now:
+            lane["due"] = min(count.oldest, lane["due"] or count.oldest)
+    for name in pauses:
+        lanes.setdefault(name, dict.fromkeys(State, 0) | {"due": None})
+    rows = [
+        {
+            "name": name,
+            "counts": {state.value: lane[state] for state in State},
+            "due": lane["due"],
+            "pause": pauses.get(name),
+            "unserved": name in now.unserved,
+            "served": name in served,
+            "because": now.because.get(name, ""),
+        }
+        for name, lane in lanes.items()
+    ]
+    rows.sort(key=lambda row: (not row["unserved"], row["pause"] is None, row["name"]))
+    return {"health": now, "lanes": rows, "total": sum(count.jobs for count in now.counts)}
+
+
+PARTS: Mapping[str, Part] = {
+    "nav": Part(USUAL, nav, Here),
+    "overview": Part(USUAL, overview),
+    "deaths": Part(SLOW, deaths),
+    "groups": Part(USUAL, group_list, GroupList),
+    "group": Part(USUAL, one_group, OneGroup),
+    "facts": Part(SLOW, group_facts, OneGroup),
+    "runs": Part(USUAL, run_list),
+    "run": Part(USUAL, one_run, OneRun),
+    "system": Part(USUAL, system),
+}
+"""By name: `/part/NAME`, and the template `parts/NAME.html`."""

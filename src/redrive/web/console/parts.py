@@ -106,6 +106,8 @@ def overview(visit: Visit) -> Data:
         "seen": seen,
         "rest": dead - sum(row.group.jobs for row in seen[:TOP]),
         "growing": growing[:TOP],
+        "oldest": now.oldest(State.DEAD),
+        "late": now.age(State.PENDING),
         "died": sum(deaths),
         "hosts": len(hosts),
         "runs": runs,

@@ -18,7 +18,7 @@ from redrive.web.console.texts import Texts
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]+|redrive)/|^<frozen")
-_PACKAGE = re.compile(r"(?:site-packages|dist-packages|lib/python[\d.]+)/([\w.-]+)|(redrive)/")
+_PACKAGE = re.compile(r".*(?:site-packages|dist-packages)/([\w.-]+)|.*(?:^|/)(redrive)/")
 _TOKEN = re.compile(r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<number>[-\w.+]+)')
 KINDS = {"dead": "dead", "pending": "wait", "running": "go", "completed": "ok", "resolved": "shut"}
 """The shape and colour of each state of a job."""
@@ -53,7 +53,7 @@ class Shown:
         if at is None:
             return Markup("–")
         key, seconds = ("in", at - self.now) if at > self.now + 1 else ("ago", self.now - at)
-        return _time(at, self.texts(key, span=self.texts.span(max(0.0, seconds))))
+        return _time(at, self.texts(key, span=self.texts.span(max(0.0, seconds), units=1)))
 
     def since(self, at: float | None) -> str:
         """Return the seconds that have passed as a duration."""
@@ -89,7 +89,7 @@ class Frame(NamedTuple):
     @property
     def package(self) -> str:
         """The package that it is of."""
-        found = _PACKAGE.search(self.file)
+        found = _PACKAGE.match(self.file)
         return (found[1] or found[2]).removesuffix(".py") if found else "python"
 
 

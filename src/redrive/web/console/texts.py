@@ -30,15 +30,15 @@ class Texts:
             text = text[0 if n == 1 else -1]
         return Markup(text).format(n="" if n is None else number(n), **values)  # noqa: S704 - ours
 
-    def span(self, seconds: float) -> str:
-        """Return a duration in at most two units: 4 h 38 min."""
+    def span(self, seconds: float, *, units: int = 2) -> str:
+        """Return a duration in at most so many units: 4 h 38 min."""
         left = round(seconds)
         if left < 1:
             return str(self("unit.second", n=0) if seconds <= 0 else self("unit.below"))
         words: list[str] = []
         for unit, size in _UNITS:
             count, left = divmod(left, size)
-            if count and len(words) < 2:  # noqa: PLR2004 - two units
+            if count and len(words) < units:
                 words.append(str(self(f"unit.{unit}", n=count)))
             elif words:
                 break

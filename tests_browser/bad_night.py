@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from redrive import Redrive
@@ -115,15 +116,9 @@ def fill(path: Path | str, *, factor: float = 1.0, now: float | None = None) -> 
     rand, clock = random.Random(7), ManualClock(now - 25 * HOUR)
     with Redrive(path, clock=clock, actor="deploy-bot") as app:
         app.store.add([done(now - rand.uniform(0, 5) * HOUR, rand) for _ in range(int(300 * factor) + 1)])
-        batch: list[Job] = []
-        for at, cause in times(now, rand, factor):
-            if batch and at - clock.now() > 5 * MINUTE:
-                app.store.add(batch)
-                app.store.fold()
-                batch = []
-                clock.advance(at - clock.now())
-            batch.append(died(cause, at, rand))
-        app.store.add(batch)
+        for at, some in groupby(times(now, rand, factor), key=lambda pair: pair[0] // 30):
+            clock.advance(max(0.0, at * 30 + 30 - clock.now()))
+            app.store.add([died(cause, clock.now(), rand) for _, cause in some])
         app.store.fold()
         clock.advance(max(0.0, now - 30 * MINUTE - clock.now()))
         people(app, clock, now)

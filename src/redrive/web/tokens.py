@@ -112,19 +112,19 @@ def from_file(path: Path) -> list[Token]:
     return list(tokens.values())
 
 
-def write_file(path: Path) -> None:
-    """Make a file with two new tokens, for its owner only."""
-    lines = [f"{name} {right} {secrets.token_urlsafe(32)}" for name, right in _FIRST.items()]
+def write_file(path: Path, operator: str = "operator") -> None:
+    """Make a file with two new tokens, one to read and one to act, for its owner only."""
+    operator = operator if _NAME.fullmatch(operator) and operator != "reader" else "operator"
+    first: Mapping[str, Right] = {"reader": "read", operator: "act"}
+    lines = [f"{name} {right} {secrets.token_urlsafe(32)}" for name, right in first.items()]
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         made_at = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         msg = f"cannot create the file of tokens {path}: {error.strerror}"
         raise UsageError(msg) from error
     with open(made_at, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
         file.write("\n".join(["# name, right, token", *lines, ""]))
-
-
-_FIRST: Mapping[str, Right] = {"reader": "read", "operator": "act"}
 
 
 def _hash(token: str) -> bytes:

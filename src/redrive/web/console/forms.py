@@ -47,6 +47,7 @@ _TABLE: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("/runs/{run}/pause", "run_pause", {"undo": "/runs/{run}/resume"}),
     ("/runs/{run}/resume", "run_resume", {}),
     ("/runs/{run}/cancel", "run_cancel", {}),
+    ("/runs/{run}/rate", "run_rate", {}),
 )
 
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
-from redrive.desk.documents import Seen, left_of, sums, with_trends
-from redrive.desk.shared_facts import newest_of, shared_facts
 from redrive.desk import waits
-from redrive.desk.status import Health, health_of
+from redrive.desk.documents import Seen, left_of, sums, with_trends
+from redrive.desk.shared_facts import shared_facts
+from redrive.desk.status import Status, status_of
 from redrive.jobs.job import Group, State
 from redrive.runs.run_records import Counts, Run
 from redrive.web.console.visit import Visit
@@ -64,9 +64,9 @@ class Part(NamedTuple):
     query: type[Request] = Request
 
 
-def health(visit: Visit) -> Health:
-    """Return counts, workers, pauses and unserved lanes."""
-    return visit.shared.get("health", USUAL, lambda: health_of(visit.desk))
+def status(visit: Visit) -> Status:
+    """Return the verdict, counts, workers, pauses and unserved lanes."""
+    return visit.shared.get("status", USUAL, lambda: status_of(visit.desk, groups(visit)))
 
 
 def groups(visit: Visit) -> list[Seen]:
@@ -89,26 +89,28 @@ def nav(visit: Visit) -> Data:
         "here": visit.query.here,
         "groups": len(groups(visit)),
         "runs": len(live_runs(visit)),
-        "lanes": len(health(visit).unserved),
+        "lanes": len(status(visit).unserved),
     }
 
 
 def overview(visit: Visit) -> Data:
     """Read how much is dead, of what, what grows and what needs a person."""
-    now, seen, runs = health(visit), groups(visit), live_runs(visit)
+    now, seen, runs = status(visit), groups(visit), live_runs(visit)
     growing = sorted(seen, key=lambda row: (-row.last_hour, -row.group.jobs))
-    dead, deaths = now.total(State.DEAD), visit.desk.lanes.deaths(60, 10)
+    dead = now.total(State.DEAD)
     hosts = {worker.host for worker in now.workers}
     return {
         "title": visit.texts("overview.title", n=dead),
         "health": now,
+        "verdict": now.verdict(),
+        "changes": now.changes(),
         "totals": {state.value: now.total(state) for state in State},
         "seen": seen,
         "rest": dead - sum(row.group.jobs for row in seen[:TOP]),
         "growing": growing[:TOP],
         "oldest": now.oldest(State.DEAD),
         "late": now.age(State.PENDING),
-        "died": sum(deaths),
+        "died": now.minutes[-1],
         "hosts": len(hosts),
         "runs": runs,
         "driven": driven(runs),
@@ -123,9 +125,14 @@ def driven(runs: list[Run]) -> Mapping[int, Run]:
     return {group: run for run in reversed(runs) for group in run.groups}
 
 
-def attention(visit: Visit, now: Health) -> list[Data]:
-    """Return what needs a person, each as a text and an address."""
+def attention(visit: Visit, now: Status) -> list[Data]:
+    """Return what needs a person beside the verdict, each as a text and an address."""
     items = [
+        {"text": reason.why, "why": "", "to": "/groups"}
+        for reason in now.reasons()[1:]
+        if reason.level == "INCIDENT"
+    ]
+    items += [
         {
             "text": visit.texts(
                 "attention.unserved", lane=lane, span=visit.texts.span(max(0.0, now.now - due))
@@ -238,7 +245,6 @@ def one_group(visit: Visit) -> Data:
         "row": row,
         "group": group,
         "record": group.record,
-        "recent": sum(minutes[-10:]),
         "spans": [[deaths] for deaths in sums(minutes, HALF_HOUR)],
         "total": sum(minutes),
         "hours": hours(visit),
@@ -253,17 +259,16 @@ def group_facts(visit: Visit) -> Data:
     """Read what the dead jobs of a group share, the newest of them, and its last traceback."""
     desk = visit.desk
     group = desk.groups.get(visit.query.group)
-    jobs = newest_of(desk, group)
-    newest = desk.jobs.get(jobs[0].id) if jobs else None
+    facts = shared_facts(desk, group)
+    newest = desk.jobs.get(facts.dead[0].id) if facts.dead else None
     failed = [a for a in newest.history if a.failure] if newest else []
     return {
         "group": group,
-        "newest": jobs[:_NEWEST],
-        "looked": len(jobs),
-        "shared": [
-            {"fact": fact, "value": value, "share": 100 * share, "base": None}
-            for fact, value, share in shared_facts(jobs)
-        ],
+        "newest": facts.dead[:_NEWEST],
+        "looked": len(facts.dead),
+        "completed": facts.completed,
+        "shared": facts.facts,
+        "variants": desk.groups.variants(group),
         "failure": failed[-1].failure if failed else None,
     }
 
@@ -327,7 +332,7 @@ def pace(released: list[tuple[float, int]], run: Run) -> tuple[list[list[int]], 
 
 def system(visit: Visit) -> Data:
     """Read the lanes, the workers and the store."""
-    now, desk = health(visit), visit.desk
+    now, desk = status(visit), visit.desk
     served, pauses = desk.lanes.served(), {pause.lane: pause for pause in now.pauses}
     lanes: dict[str, Data] = {}
     for count in now.counts:

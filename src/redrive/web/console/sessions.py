@@ -100,6 +100,10 @@ class Sessions:
         if session.id:
             self._app.store.note(_OUT + session.id, "", expires_in=LONGEST, durable=True)
 
+    def strongest(self) -> Token | None:
+        """Return the token of the operator; None if no tokens are needed."""
+        return self._tokens.strongest() if self._tokens else None
+
     def once(self, token: Token) -> str:
         """Return a code that signs in with this token, once and soon."""
         code = secrets.token_urlsafe(32)

@@ -66,7 +66,6 @@ class Console:
         self._shared = Shared()
         self._pages = Pages()
         self.sessions = Sessions(app, tokens)
-        self.is_open = tokens is None
 
     def paths(self) -> dict[str, dict[str, Handler]]:
         """Return the function of each path and method."""
@@ -82,6 +81,11 @@ class Console:
         for path, form in FORMS.items():
             found.setdefault(path, {})["POST"] = partial(self._form, form)
         return found
+
+    def opening_path(self) -> str:
+        """Return the path of a page that signs in once, as the token that may act."""
+        token = self.sessions.strongest()
+        return "/" if token is None else f"/sign-in?once={self.sessions.once(token)}"
 
     async def nowhere(self, request: HttpRequest) -> Response:
         """Answer a request of a browser for a page that there is not."""

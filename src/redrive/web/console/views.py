@@ -13,7 +13,7 @@ from redrive.desk.documents import scope_document
 from redrive.jobs.job import Job, State
 from redrive.runs import rules
 from redrive.runs.run_records import Spec
-from redrive.web.console.parts import Data, GroupList, health
+from redrive.web.console.parts import Data, GroupList, status
 from redrive.web.console.shown import Shown, coloured, lifeline, traces
 from redrive.web.console.visit import Visit
 from redrive.web.messages import JobSearch, Request
@@ -99,7 +99,7 @@ def jobs(visit: Visit) -> Data:
         cursor=None if query.cursor is UNSET else query.cursor,
         by_change=query.order == "changed",
     )
-    now = health(visit)
+    now = status(visit)
     counts = {f"state:{state.value}": now.total(state) for state in State}
     return {
         "here": "jobs",

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -27,6 +28,10 @@ PACKAGES = {
         {"dist/idiomorph-ext.min.js": "idiomorph.js", "LICENSE": "idiomorph.LICENSE"},
     ),
 }
+AXE = (
+    "axe-core@4.14.0",
+    "sha512-9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK81IBRXmSxHfMAOkSqQeRxT/0dwNDz2GOm3zzpcQ==",
+)
 """What is fetched, its integrity as npm's registry states it, and which files become which."""
 
 
@@ -41,7 +46,20 @@ def fetch(package: str, integrity: str, folder: Path) -> bytes:
     return content
 
 
+def fetch_axe(target: Path) -> None:
+    """Put axe-core, which only the browser tests use, into a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        content = fetch(*AXE, Path(folder))
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        member = archive.extractfile("package/axe.min.js")
+        assert member is not None
+        target.write_bytes(member.read())
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--axe"]:
+        fetch_axe(Path(sys.argv[2]))
+        return
     hashes: dict[str, dict[str, str]] = {}
     for package, (integrity, files) in PACKAGES.items():
         with tempfile.TemporaryDirectory() as folder:

@@ -18,9 +18,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE)]
 
-from bad_night import fill  # noqa: E402 - found by the line above
-from shop_program import OUTAGE  # noqa: E402
-from redrive import Redrive  # noqa: E402
+from bad_night import fill
+from shop_program import OUTAGE
+
+from redrive import Redrive
 
 TOKENS = {
     "mira": ("act", "act-" + "a" * 30),
@@ -60,7 +61,9 @@ class Desk:
         self._contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
-        page.on("console", lambda m: m.type in ("error", "warning") and self.problems.append(m.text))
+        page.on(
+            "console", lambda m: m.type in ("error", "warning") and self.problems.append(m.text)
+        )
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
         return page

@@ -17,14 +17,21 @@ KINDS = {"light": (1280, 900, "light"), "dark": (1280, 900, "dark"), "375": (375
 def main(url: str, token: str, folder: Path, pages: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         for kind, (width, height, scheme) in KINDS.items():
             context = browser.new_context(
-                viewport={"width": width, "height": height}, color_scheme=scheme,
-                reduced_motion="reduce", has_touch=width < 400,
+                viewport={"width": width, "height": height},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+                has_touch=width < 400,
             )
             page = context.new_page()
-            page.on("console", lambda m: print("console:", m.text) if m.type in ("error", "warning") else None)
+            page.on(
+                "console",
+                lambda m: print("console:", m.text) if m.type in ("error", "warning") else None,
+            )
             page.on("pageerror", lambda e: print("error:", e))
             page.goto(f"{url}/sign-in")
             page.fill("#token", token)
@@ -34,9 +41,16 @@ def main(url: str, token: str, folder: Path, pages: list[str]) -> None:
                 page.wait_for_timeout(400)
                 wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
                 if wide > 0:
-                    print(path, kind, "overflows by", wide, page.evaluate(
-                        "[...document.querySelectorAll('body *')].filter(e=>e.getBoundingClientRect().right>innerWidth+1)"
-                        ".slice(0,5).map(e=>e.tagName+'.'+e.className)"))
+                    print(
+                        path,
+                        kind,
+                        "overflows by",
+                        wide,
+                        page.evaluate(
+                            "[...document.querySelectorAll('body *')].filter(e=>e.getBoundingClientRect().right>innerWidth+1)"
+                            ".slice(0,5).map(e=>e.tagName+'.'+e.className)"
+                        ),
+                    )
                 name = path.partition("?")[0].strip("/").replace("/", "-") or "overview"
                 page.screenshot(path=folder / f"{name}-{kind}.png", full_page=True)
             context.close()

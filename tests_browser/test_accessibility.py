@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import Desk, served
 from playwright.sync_api import Browser, Page
 
-from conftest import Desk, served
 from redrive import Redrive
 
 AXE = Path(sys.prefix) / "axe.min.js"
@@ -17,11 +17,25 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 KINDS = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 375, "height": 812}, "color_scheme": "light", "has_touch": True},
+    "narrow": {
+        "viewport": {"width": 375, "height": 812},
+        "color_scheme": "light",
+        "has_touch": True,
+    },
 }
 PATHS = (
-    "/", "/groups", "/groups?status=resolved", "/groups/G1", "/jobs", "/jobs?q=state:dead",
-    "/jobs?q=handler:nobody", "/runs", "/runs/R1", "/system", "/system?pause=billing.charge", "/nowhere",
+    "/",
+    "/groups",
+    "/groups?status=resolved",
+    "/groups/G1",
+    "/jobs",
+    "/jobs?q=state:dead",
+    "/jobs?q=handler:nobody",
+    "/runs",
+    "/runs/R1",
+    "/system",
+    "/system?pause=billing.charge",
+    "/nowhere",
 )
 
 
@@ -37,7 +51,9 @@ def judged(page: Page, where: str) -> list[str]:
     result = page.evaluate("(rules) => axe.run({runOnly: rules})", RULES)
     for violation in result["violations"]:
         node = violation["nodes"][0]
-        found.append(f"{where}: {violation['id']}: {node['html'][:160]} | {node['failureSummary'][:300]}")
+        found.append(
+            f"{where}: {violation['id']}: {node['html'][:160]} | {node['failureSummary'][:300]}"
+        )
     return found
 
 
@@ -97,7 +113,16 @@ def test_no_canary_runs(browser: Browser, tmp_path: Path) -> None:
     with served(browser, tmp_path, store) as desk:
         page = desk.visit()
         shown = 0
-        for path in ("/", "/groups", "/groups/G1", "/jobs", f"/jobs/{job}", "/runs", "/runs/R1", "/system"):
+        for path in (
+            "/",
+            "/groups",
+            "/groups/G1",
+            "/jobs",
+            f"/jobs/{job}",
+            "/runs",
+            "/runs/R1",
+            "/system",
+        ):
             page.goto(desk.url + path)
             page.wait_for_load_state("networkidle")
             shown += CANARY[:28] in page.locator("body").inner_text()

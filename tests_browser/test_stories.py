@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
-
 from conftest import TOKENS, Desk, process, served
-from redrive.jobs.job import Job
+from playwright.sync_api import Page, expect
 from shop_program import CARDS, OUTAGE
+
+from redrive.jobs.job import Job
 
 FAR = 60_000
 """Milliseconds: a generous end for what a worker does."""
@@ -169,9 +169,7 @@ def test_8_three_ticked_rows_are_a_plan_of_exactly_three(night: Desk) -> None:
     page.get_by_role("button", name="Plan a retry of the ticked…").click()
     expect(page.locator("h1")).to_contain_text("3 job")
     page.go_back()
-    expect(page.locator("main input[type=search]")).to_have_value(
-        "handler:billing.pdf state:dead"
-    )
+    expect(page.locator("main input[type=search]")).to_have_value("handler:billing.pdf state:dead")
 
 
 def test_9_all_that_match_is_more_than_a_page(night: Desk) -> None:

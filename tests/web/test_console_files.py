@@ -68,7 +68,9 @@ def test_a_template_has_nothing_inline_and_no_bare_text(page: Path) -> None:
     source = page.read_text("utf-8")
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|hx-on|hx-vals=.js|javascript:", source)
     assert "|safe" not in re.sub(r'"<(strong|code)[^|]*\)?\|safe', "", source)
-    shown = re.sub(r"<[^>]*>", " ", re.sub(r"{%.*?%}|{{.*?}}", " ", source, flags=re.S), flags=re.S)
+    shown = re.sub(
+        r"<[^>]*>", " ", re.sub(r"{%.*?%}|{{.*?}}", " ", source, flags=re.DOTALL), flags=re.DOTALL
+    )
     words = set(re.findall(r"[A-Za-z]{3,}", shown)) - {"Redrive", "UTC", "nbsp"}
     assert not words, f"put these into texts/en.toml: {sorted(words)}"
 
@@ -94,7 +96,9 @@ def used_keys() -> tuple[set[str], set[str]]:
 def test_every_text_that_is_used_is_there_and_none_is_left_over() -> None:
     whole, begun = used_keys()
     known = known_keys().keys()
-    assert whole - {key for key in whole if key.endswith(".")} <= known | {"keys."}, sorted(whole - known)
+    assert whole - {key for key in whole if key.endswith(".")} <= known | {"keys."}, sorted(
+        whole - known
+    )
     unused = {key for key in known if key not in whole and not key.startswith(tuple(begun))}
     assert unused <= {"ago", "in"}, sorted(unused)
     assert {f"notice.{form.notice}" for form in FORMS.values() if form.notice} <= known
@@ -120,7 +124,14 @@ def test_the_language_is_that_of_the_browser_if_there_is_one() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0, "0 s"), (0.4, "< 1 s"), (59, "59 s"), (61, "1 min 1 s"), (7200, "2 h"), (90061, "1 d 1 h")],
+    [
+        (0, "0 s"),
+        (0.4, "< 1 s"),
+        (59, "59 s"),
+        (61, "1 min 1 s"),
+        (7200, "2 h"),
+        (90061, "1 d 1 h"),
+    ],
 )
 def test_durations_have_two_units_at_most(seconds: float, shown: str) -> None:
     assert texts("en").span(seconds).replace("&lt;", "<") == shown

@@ -21,9 +21,7 @@ def plan_of(visitor: Visitor, verb: str, q: str) -> str:
 @pytest.mark.parametrize(
     ("verb", "state"), [("retry", "pending"), ("resolve", "resolved"), ("discard", "resolved")]
 )
-def test_one_job_is_changed_at_once_and_can_be_undone(
-    app: Redrive, verb: str, state: str
-) -> None:
+def test_one_job_is_changed_at_once_and_can_be_undone(app: Redrive, verb: str, state: str) -> None:
     visitor = Visitor(app)
     answer = visitor.send(f"/jobs/{name(1)}/{verb}", reason="by hand", back="/jobs?q=state:dead")
     assert (answer.status_code, answer.headers["location"]) == (303, "/jobs?q=state:dead")
@@ -59,7 +57,12 @@ def test_a_plan_becomes_a_run_of_exactly_its_jobs(app: Redrive) -> None:
     assert (done.status_code, done.headers["location"]) == (303, "/runs/R1")
     run = app.desk.runs.get("R1")
     assert (run.total, run.by, run.name, run.reason) == (3, "mira", "outage", "it is back")
-    assert (run.spec.canary, run.spec.rate, run.spec.ramp, run.spec.stop_on) == (1, 20.0, True, "5%")
+    assert (run.spec.canary, run.spec.rate, run.spec.ramp, run.spec.stop_on) == (
+        1,
+        20.0,
+        True,
+        "5%",
+    )
     assert visitor.send(f"{path}/carry-out", confirm="3").headers["location"] == "/runs/R1"
     assert len(app.desk.runs.recent()) == 1
     assert "Done: 3 of 3 jobs" in visitor.page(path).text

@@ -56,7 +56,9 @@ def test_a_wrong_token_gets_nobody_in_and_the_right_one_leads_on(app: Redrive) -
     assert ACT not in cookie
 
 
-@pytest.mark.parametrize("away", ["//evil.example", "https://evil.example", "/\\evil", "x", "/\n/e"])
+@pytest.mark.parametrize(
+    "away", ["//evil.example", "https://evil.example", "/\\evil", "x", "/\n/e"]
+)
 def test_a_sign_in_leads_to_no_other_place(app: Redrive, away: str) -> None:
     assert Visitor(app, None).sign_in(ACT, next=away).headers["location"] == "/"
 
@@ -66,7 +68,14 @@ def test_a_cookie_that_was_changed_is_none(app: Redrive) -> None:
     cookie, key = cookie_of(visitor), next(c.name for c in visitor.cookies.jar)
     parts = cookie.split("~")
     later = [*parts[:2], "9999999999.0", "9999999999.0", parts[4]]
-    for changed in ("", "~" * 4, cookie[:-1], "mira~" + "~".join(parts[1:]), "~".join(later), "ü" * 5):
+    for changed in (
+        "",
+        "~" * 4,
+        cookie[:-1],
+        "mira~" + "~".join(parts[1:]),
+        "~".join(later),
+        "ü" * 5,
+    ):
         headers = {"cookie": f"{key}={changed}".encode()}
         visitor.cookies.clear()
         assert visitor.ask("GET", "/runs", headers=headers).status_code == 303, changed

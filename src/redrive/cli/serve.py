@@ -172,7 +172,9 @@ def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:
 
 
 def _check_extra() -> None:
-    missing = [name for name in ("jinja2", "msgspec", "starlette", "uvicorn") if find_spec(name) is None]
+    missing = [
+        name for name in ("jinja2", "msgspec", "starlette", "uvicorn") if find_spec(name) is None
+    ]
     if missing:
         msg = f"serving needs {' and '.join(missing)}: pip install 'redrive[web]'"
         raise Stop("no_extra", msg, exits=FAILED)

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from redrive.desk import plans, shapes, waits
@@ -77,7 +77,7 @@ class Order:
     confirm: int
     reason: str = ""
     name: str = ""
-    spec: Spec = Spec()
+    spec: Spec = field(default_factory=Spec)
 
 
 def make(desk: Desk, verb: Verb, asked: str) -> KeptPlan:

@@ -18,7 +18,9 @@ def _pct(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") + "%"
 
 
-def _svg(kind: str, label: str, body: str, *, width: str = "100%", height: int | None = None) -> Markup:
+def _svg(
+    kind: str, label: str, body: str, *, width: str = "100%", height: int | None = None
+) -> Markup:
     tall = "" if height is None else f' height="{height}"'
     text = f'<svg class="{kind}" width="{width}"{tall} role="img" aria-label="{escape(label)}">'
     return Markup(f"{text}{body}</svg>")  # noqa: S704 - all that strangers wrote is escaped
@@ -157,11 +159,15 @@ def _dot(kind: str, x: str, y: int, height: int) -> str:
     if kind == "dead":
         inner = f'<circle class="bad" cx="{x}" cy="{y}" r="2.5"/>'
         return f'<circle class="end" cx="{x}" cy="{y}" r="6"/>{inner}'
-    line = f'<line class="turn" x1="{x}" x2="{x}" y1="4" y2="{height - 26}"/>' if kind == "go" else ""
+    line = (
+        f'<line class="turn" x1="{x}" x2="{x}" y1="4" y2="{height - 26}"/>' if kind == "go" else ""
+    )
     return f'{line}<circle class="{kind}" cx="{x}" cy="{y}" r="5"/>'
 
 
-def ramp(steps: Sequence[tuple[float, float, float, str]], label: str, *, height: int = 74) -> Markup:
+def ramp(
+    steps: Sequence[tuple[float, float, float, str]], label: str, *, height: int = 74
+) -> Markup:
     """Draw how fast jobs are released: from and to a second, at a rate, in a class."""
     end, base = max(to for _, to, _, _ in steps), height - 18
     top = max(rate for _, _, rate, _ in steps) * 1.1

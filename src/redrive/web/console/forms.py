@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from redrive.web.call import Problem
+from redrive.web.messages import Request
 from redrive.web.routes import ROUTES, Route
 
 PREFIX = "/api/v1"
@@ -25,8 +26,14 @@ class Form(NamedTuple):
     """The address of the form that undoes it, with the names of the path."""
     goes: Callable[[Any], str] = lambda _: ""
     """Where people are led afterwards, by the result; empty: where they were."""
+    kind: type[Request] = Request
+    """What its fields say."""
     page: str = ""
     """The page that is shown again with the error and what was typed, if it is refused."""
+
+
+def _to_plan(plan: Any) -> str:
+    return f"/plans/{plan['plan']}"
 
 
 def _after_plan(done: Any) -> str:
@@ -40,7 +47,7 @@ _TABLE: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("/jobs/{job}/reopen", "reopen", {}),
     ("/groups/{group}/mark", "mark", {}),
     ("/groups/{group}/note", "note", {}),
-    ("/plans", "", {"goes": lambda plan: f"/plans/{plan['plan']}"}),
+    ("/plans", "", {"goes": _to_plan}),
     ("/plans/{plan}/carry-out", "carry_out", {"goes": _after_plan, "page": "/plans/{plan}"}),
     ("/pauses", "pause", {"undo": "/pauses/{lane}/resume"}),
     ("/pauses/{lane}/resume", "resume", {}),
@@ -56,8 +63,12 @@ def _posts() -> Mapping[str, Route]:
     return {route.path.removeprefix(PREFIX): route for route in posts}
 
 
+def _form(route: Route, notice: str, more: dict[str, Any]) -> Form:
+    return Form(route, notice, kind=route.body or Request, **more)
+
+
 FORMS: Mapping[str, Form] = {
-    path: Form(_posts()[path], notice, **more) for path, notice, more in _TABLE
+    path: _form(_posts()[path], notice, more) for path, notice, more in _TABLE
 }
 """By path; a submit and an edit have no form yet."""
 
@@ -90,7 +101,7 @@ def body_of(fields: Mapping[str, str], route: Route, path: Mapping[str, str]) ->
     }
     if "confirm" in body:
         body["confirm"] = str(body["confirm"]).replace(",", "").replace(" ", "")
-    names = getattr(route.body, "__struct_fields__", ())
+    names = route.body.__struct_fields__ if route.body else ()
     return body | {name: value for name, value in path.items() if name in names}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -43,8 +43,8 @@ class Pages:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._templates.globals |= {
-            "asset": lambda name: assets()[name].name,
+        known: dict[str, Any] = {
+            "asset": _asset,
             "charts": charts,
             "kinds": shown.KINDS,
             "num": number,
@@ -52,6 +52,7 @@ class Pages:
             "traces_of": shown.traces,
             "version": __version__,
         }
+        cast("dict[str, Any]", self._templates.globals).update(known)
 
     def bare(self, template: str, texts: Texts, root: str, data: Mapping[str, Any]) -> str:
         """Render a page without a frame, for nobody in particular."""
@@ -83,7 +84,9 @@ class Pages:
         """Return a part, rendered at most once in its time for each language and right."""
         query = urlencode(to_builtins(visit.query)) if visit.query is not None else ""
         key = (name, query, visit.texts.language, visit.right, visit.root)
-        return visit.shared.get(key, PARTS[name].every - 0.2, lambda: self._render(visit, name, query))
+        return visit.shared.get(
+            key, PARTS[name].every - 0.2, lambda: self._render(visit, name, query)
+        )
 
     def _render(self, visit: Visit, name: str, query: str) -> Piece:
         data = PARTS[name].does(visit)
@@ -108,6 +111,10 @@ class Pages:
             "can_act": visit.may("act"),
             "can_reveal": visit.may("reveal"),
         }
+
+
+def _asset(name: str) -> str:
+    return assets()[name].name
 
 
 def _notice_text(visit: Visit) -> str:

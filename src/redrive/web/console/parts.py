@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Meta
-
 from redrive.desk import waits
 from redrive.desk.documents import Seen, left_of, sums, with_trends
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import Status, status_of
-from redrive.jobs.job import Group, State
+from redrive.jobs.job import Action, Group, State
 from redrive.runs.run_records import Counts, Run
 from redrive.web.console.visit import Visit
 from redrive.web.messages import PATH, Request
@@ -127,11 +125,9 @@ def driven(runs: list[Run]) -> Mapping[int, Run]:
 
 def attention(visit: Visit, now: Status) -> list[Data]:
     """Return what needs a person beside the verdict, each as a text and an address."""
-    items = [
-        {"text": reason.why, "why": "", "to": "/groups"}
-        for reason in now.reasons()[1:]
-        if reason.level == "INCIDENT"
-    ]
+    grave = [reason.why for reason in now.reasons()[1:] if reason.level == "INCIDENT"]
+    items = [{"text": why, "why": "", "to": _leads_to(why)} for why in grave]
+    late = {lane.lane for lane in now.overdue()}  # the verdict has these
     items += [
         {
             "text": visit.texts(
@@ -141,6 +137,7 @@ def attention(visit: Visit, now: Status) -> list[Data]:
             "to": "/system",
         }
         for lane, due in now.unserved.items()
+        if lane not in late
     ]
     stopped = [run for run in _recent(visit) if run.phase == "stopped"]
     items += [
@@ -153,6 +150,12 @@ def attention(visit: Visit, now: Status) -> list[Data]:
         if now.now - (run.ended or now.now) < _DAY
     ]
     return items
+
+
+def _leads_to(why: str) -> str:
+    """Return the page about a reason of the verdict: of the group that it begins with, or of lanes."""
+    name = why.partition(" ")[0]
+    return f"/groups/{name}" if name[:1] == "G" and name[1:].isdigit() else "/system"
 
 
 def _recent(visit: Visit) -> list[Run]:
@@ -313,7 +316,7 @@ def _percent(run: Run, counts: Counts) -> int:
     return 100 * over // run.total if run.total else 100
 
 
-def _rate(released: list[Any], now: float) -> float:
+def _rate(released: list[Action], now: float) -> float:
     """Return how many jobs a second were released in the last ten seconds."""
     return sum(step.done for step in released if now - step.at <= 10) / 10  # noqa: PLR2004
 

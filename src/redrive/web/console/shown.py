@@ -19,7 +19,9 @@ from redrive.web.console.texts import Texts
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]+|redrive)/|^<frozen")
 _PACKAGE = re.compile(r".*(?:site-packages|dist-packages)/([\w.-]+)|.*(?:^|/)(redrive)/")
-_TOKEN = re.compile(r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<number>[-\w.+]+)')
+_TOKEN = re.compile(
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<number>[-\w.+]+)'
+)
 KINDS = {"dead": "dead", "pending": "wait", "running": "go", "completed": "ok", "resolved": "shut"}
 """The shape and colour of each state of a job."""
 PHASES = {"live": "go", "freezing": "go", "paused": "wait", "stopped": "dead", "done": "ok"}

@@ -10,7 +10,7 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from starlette.requests import Request as HttpRequest
@@ -25,7 +25,7 @@ from redrive.web.console import views
 from redrive.web.console.assets import by_public_name
 from redrive.web.console.forms import FORMS, Form, back_of, body_of, fields_of
 from redrive.web.console.pages import Pages
-from redrive.web.console.parts import PARTS, Part
+from redrive.web.console.parts import PARTS
 from redrive.web.console.sessions import LONGEST, Session, Sessions, cookie_name
 from redrive.web.console.texts import language_of, texts
 from redrive.web.console.views import PAGES, Page
@@ -127,10 +127,8 @@ class Console:
             route, fields = form.route, visit.form or {}
             visit = visit.with_query(None, _path(request))
             try:
-                assert route.body is not None
                 asked = body_of(fields, route, visit.path)
-                body = checked(asked, route.body, "form", strict=False)
-                result = route.does(visit, body)
+                result = route.does(visit, checked(asked, form.kind, "form", strict=False))
             except (Problem, RedriveError) as error:
                 if not form.page or isinstance(error, StoreError):
                     raise
@@ -145,10 +143,10 @@ class Console:
             request, does, right=form.route.right, searches=form.route.searches
         )
 
-    def _again(self, visit: Visit, path: str, error: Exception) -> Response:
+    def _again(self, visit: Visit, path: str, error: Problem | RedriveError) -> Response:
         """Show the page of a form again, with what was typed and why it was refused."""
         page = next(page for page in PAGES if page.path == path)
-        problem = error if isinstance(error, Problem) else problem_of(_library(error))
+        problem = _problem_of(error)
         visit = visit.refused(problem.detail)
         return self._shown(visit, page.template, page.does(visit), problem.status)
 
@@ -190,7 +188,9 @@ class Console:
         self._set(request, response, self.sessions.open(token)[1])
         return response
 
-    def _gate(self, request: HttpRequest, back: str, error: str = "", status: int = 200) -> Response:
+    def _gate(
+        self, request: HttpRequest, back: str, error: str = "", status: int = 200
+    ) -> Response:
         t = texts(language_of(request.headers.get("accept-language", "")))
         html = self._pages.bare(
             "sign_in.html",
@@ -276,14 +276,18 @@ class Console:
         more = f"?next={quote(to, safe='')}" if to not in {"", "/"} else ""
         return _redirect(request, f"/sign-in{more}")
 
-    def _shown(self, visit: Visit, template: str, data: Mapping[str, Any], status: int = 200) -> Response:
+    def _shown(
+        self, visit: Visit, template: str, data: Mapping[str, Any], status: int = 200
+    ) -> Response:
         html = self._pages.page(visit, template, data)
         response = Response(html, status, dict(HEADERS), "text/html")
         if visit.notice:
             response.delete_cookie(visit.cookie + _NOTICE, path=visit.root or "/")
         return response
 
-    def _gone(self, visit: Visit, to: str, notice: str, undo: str, names: Mapping[str, str]) -> Response:
+    def _gone(
+        self, visit: Visit, to: str, notice: str, undo: str, names: Mapping[str, str]
+    ) -> Response:
         """Lead somebody on after an action, with a notice of what was done."""
         response = RedirectResponse(visit.root + to, 303, dict(HEADERS))
         if notice:
@@ -299,8 +303,10 @@ class Console:
             )
         return response
 
-    def _problem(self, request: HttpRequest, visit: Visit, error: Exception) -> Response:
-        problem = error if isinstance(error, Problem) else problem_of(_library(error))
+    def _problem(
+        self, request: HttpRequest, visit: Visit, error: Problem | RedriveError
+    ) -> Response:
+        problem = _problem_of(error)
         if isinstance(error, StoreError):
             log.warning("%s %s: %s", request.method, request.scope["path"], error)
         if request.scope["path"].removeprefix(_root(request)).startswith("/part/"):
@@ -325,9 +331,8 @@ class Console:
         )
 
 
-def _library(error: Exception) -> RedriveError:
-    assert isinstance(error, RedriveError)
-    return error
+def _problem_of(error: Problem | RedriveError) -> Problem:
+    return error if isinstance(error, Problem) else problem_of(error)
 
 
 def _root(request: HttpRequest) -> str:
@@ -364,7 +369,7 @@ def _same(given: str, known: str) -> bool:
 def _read_notice(value: str) -> dict[str, Any]:
     """Read what was done; a cookie is not believed to be ours."""
     try:
-        notice = json.loads(unquote(value))
+        notice = cast("dict[str, Any]", json.loads(unquote(value)))
         is_ours = isinstance(notice, dict) and {"key", "values", "undo"} <= notice.keys()
         return notice if is_ours and isinstance(notice["values"], dict) else {}
     except (ValueError, RecursionError):

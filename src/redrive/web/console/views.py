@@ -67,12 +67,12 @@ class Page(NamedTuple):
 
 
 def overview(_: Visit) -> Data:
-    """Is anything wrong, how much, does it grow?"""
+    """Return the page that tells if anything is wrong, how much, and if it grows."""
     return {"here": "overview", "line": "redrive status"}
 
 
 def groups(visit: Visit) -> Data:
-    """What died, and what first?"""
+    """Return the list of groups."""
     query: GroupList = visit.query
     sort = {"jobs": "count"}.get(query.sort, query.sort)
     new = " --new" if query.status == "new" else ""
@@ -84,14 +84,14 @@ def groups(visit: Visit) -> Data:
 
 
 def group(visit: Visit) -> Data:
-    """Why, since when, and what do they share?"""
+    """Return the page of one group: why, since when, and what its jobs share."""
     found = visit.desk.groups.get(visit.path["group"])
     whole = visit.query.whole
     return {"here": "groups", "line": f"redrive group {found.name}", "group": found, "whole": whole}
 
 
 def jobs(visit: Visit) -> Data:
-    """Which jobs?"""
+    """Return the jobs that match."""
     query: JobSearch = visit.query
     page = visit.desk.jobs.find(
         *query.words,
@@ -114,7 +114,7 @@ def jobs(visit: Visit) -> Data:
 
 
 def job(visit: Visit, *, reveal: bool = False) -> Data:
-    """What happened to this one?"""
+    """Return what happened to one job."""
     found, payload, original = visit.desk.jobs.editable(
         visit.path["job"], reveal=reveal, actor=visit.actor
     )
@@ -148,7 +148,7 @@ def verbs(job: Job) -> list[str]:
 
 
 def plan(visit: Visit) -> Data:
-    """What would happen?"""
+    """Return what a plan would do, and the form that carries it out."""
     found = kept_plans.get(visit.desk, visit.path["plan"])
     form = {"canary": "3", "rate": "20/s", "ramp": "true", "stop_on": "5%"}
     return {
@@ -169,7 +169,7 @@ def _already_done(visit: Visit, handlers: dict[str, int]) -> dict[str, bool | No
     """Return which handlers are asked if a job was already done; None for one that is not known here."""
     registry = visit.app.submitter.registry
     known = {name: registry.get(name) for name in handlers}
-    return {name: e and e.already_done is not None for name, e in known.items()}
+    return {name: None if e is None else e.already_done is not None for name, e in known.items()}
 
 
 def pace_of(jobs: int, spec: Spec) -> list[tuple[float, float, float, str]]:
@@ -187,18 +187,18 @@ def pace_of(jobs: int, spec: Spec) -> list[tuple[float, float, float, str]]:
 
 
 def runs(_: Visit) -> Data:
-    """Every bulk retry, and what it achieved."""
+    """Return the list of runs."""
     return {"here": "runs", "line": "redrive runs"}
 
 
 def run(visit: Visit) -> Data:
-    """Does it work?"""
+    """Return the page of one run."""
     found = visit.desk.runs.get(visit.path["run"])
     return {"here": "runs", "line": f"redrive run {found.id} --watch", "run": found}
 
 
 def system(visit: Visit) -> Data:
-    """Who works, and what stands still?"""
+    """Return the lanes, workers and store, and the form that pauses a lane."""
     return {"here": "system", "line": "redrive doctor", "lane": visit.query.pause}
 
 

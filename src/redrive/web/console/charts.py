@@ -112,6 +112,13 @@ def stacked(
     return _svg("chart", label, "".join(out), height=height)
 
 
+def bars(
+    numbers: Sequence[int], labels: Iterable[tuple[int, str]], label: str, kind: str
+) -> Markup:
+    """Draw bars of one series with an axis."""
+    return stacked([[number] for number in numbers], labels, label, height=112, classes=[kind])
+
+
 def share(percent: float, kind: str = "v-share", base: float | None = None) -> Markup:
     """Draw a thin bar of a share; `base` is a stroke to compare it with."""
     stroke = "" if base is None else f'<rect class="v-ink" x="{_pct(base)}" width="2" height="6"/>'

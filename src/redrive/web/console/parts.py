@@ -6,13 +6,13 @@ They are rendered once for all who look, by language and right, so nothing here 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from redrive.desk import waits
+from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import Status, status_of
-from redrive.jobs.job import Action, Group, State
+from redrive.jobs.job import State
 from redrive.runs.run_records import Counts, Run
 from redrive.web.console.visit import Visit
 from redrive.web.messages import PATH, Request
@@ -20,6 +20,7 @@ from redrive.web.messages import PATH, Request
 SLOW, USUAL, FAST = 30.0, 5.0, 2.0
 """Seconds between two refreshes: of charts, of most parts, of a live run."""
 MOST_GROUPS = 200
+STATUSES: tuple[lists.Status, ...] = get_args(lists.Status)
 TOP = 5
 HALF_HOUR = 30
 _DAY = 86_400.0
@@ -38,8 +39,8 @@ class Here(Request, kw_only=True):
 class GroupList(Request, kw_only=True):
     """Which groups, in which order."""
 
-    status: Literal["open", "new", "regressed", "resolved", "all"] = "open"
-    sort: Literal["growth", "jobs", "age"] = "growth"
+    status: lists.Status = "open"
+    sort: lists.Order = "growth"
 
 
 class OneGroup(Request, kw_only=True):
@@ -198,42 +199,17 @@ def marks(visit: Visit, runs: list[Run]) -> list[tuple[float, str]]:
 def group_list(visit: Visit) -> Data:
     """Read the groups of one status, in order."""
     query: GroupList = visit.query
-    seen, runs = groups(visit), live_runs(visit)
-    tabs = {
-        "open": [row for row in seen if row.group.record.status != "resolved"],
-        "new": [row for row in seen if row.is_new(_DAY)],
-        "regressed": [row for row in seen if row.group.record.status == "regressed"],
-        "resolved": _resolved(visit, seen),
-    }
+    desk, seen = visit.desk, groups(visit)
+    tabs = {status: lists.of_status(desk, seen, status) for status in STATUSES}
     tabs["all"] = [*tabs["open"], *tabs["resolved"]]
-    orders: dict[str, Callable[[Seen], Any]] = {
-        "growth": lambda row: (-row.last_hour, -row.group.jobs, row.group.number),
-        "jobs": lambda row: (-row.group.jobs, row.group.number),
-        "age": lambda row: (row.group.first_seen or 0.0, row.group.number),
-    }
     return {
-        "rows": sorted(tabs[query.status], key=orders[query.sort]),
+        "rows": lists.in_order(tabs[query.status], query.sort),
         "counts": {name: len(rows) for name, rows in tabs.items()},
-        "driven": driven(runs),
+        "driven": driven(live_runs(visit)),
         "status": query.status,
         "sort": query.sort,
         "most": MOST_GROUPS,
     }
-
-
-def _resolved(visit: Visit, seen: list[Seen]) -> list[Seen]:
-    """Return the groups that are marked as resolved, those without jobs too, the last first."""
-    records = [record for record in visit.desk.groups.records().values() if record.resolved]
-    known = {row.group.number: row for row in seen}
-    records = [record for record in records if record.status == "resolved"]
-    records.sort(key=lambda record: -(record.resolved or 0.0))
-    rest = [
-        Group(number=r.number, fingerprint=r.fingerprint or "", title=r.title, record=r)
-        for r in records[:MOST_GROUPS]
-        if r.number not in known
-    ]
-    there = [known[r.number] for r in records if r.number in known]
-    return [*there, *(with_trends(visit.desk, rest) if rest else [])]
 
 
 def one_group(visit: Visit) -> Data:
@@ -289,24 +265,17 @@ def one_run(visit: Visit) -> Data:
     groups = {f"G{number}": jobs for number, jobs in counts.new.items()}
     failed = [desk.groups.get(name) for name in list(groups)[:TOP]]
     same = [desk.groups.get(number) for number in run.groups[:TOP]] if counts.same else []
-    steps = desk.log.actions(run=run.number, limit=200)
-    released = [step for step in steps if step.verb == "release"]
-    bars, width = pace([(step.at, step.done) for step in released], run)
-    now = desk.store.now()
+    steps = lists.steps_of(desk, run)
     return {
         "title": visit.texts("run.title", run=run.id, percent=_percent(run, counts)),
         "run": run,
         "counts": counts,
         "percent": _percent(run, counts),
-        "rate": _rate(released, now),
+        "progress": lists.progress_of(desk, run, steps),
         "left": left_of(run, counts),
         "same": same,
         "failed": [(group, groups[group.name]) for group in failed],
-        "arrived": desk.runs.arrived(run) if run.groups else 0,
-        "steps": [step for step in steps if step.verb != "enlist"][:_STEPS],
-        "waits": waits.of_run(desk, run),
-        "bars": bars,
-        "width": width,
+        "steps": steps[:_STEPS],
         "every": FAST if run.phase in {"live", "freezing"} else 0 if run.is_over else USUAL,
     }
 
@@ -316,49 +285,11 @@ def _percent(run: Run, counts: Counts) -> int:
     return 100 * over // run.total if run.total else 100
 
 
-def _rate(released: list[Action], now: float) -> float:
-    """Return how many jobs a second were released in the last ten seconds."""
-    return sum(step.done for step in released if now - step.at <= 10) / 10  # noqa: PLR2004
-
-
-def pace(released: list[tuple[float, int]], run: Run) -> tuple[list[list[int]], float]:
-    """Add up the released jobs in at most 60 spans; returns them and the seconds of one."""
-    if not released:
-        return [], 0.0
-    length = max(at for at, _ in released) - run.created
-    width = next(w for w in (1, 2, 5, 10, 30, 60, 300, 900, 3600, 1e9) if length / w <= 60)  # noqa: PLR2004
-    spans = [[0] for _ in range(int(length // width) + 1)]
-    for at, done in released:
-        spans[max(0, int((at - run.created) // width))][0] += done
-    return spans, width
-
-
 def system(visit: Visit) -> Data:
     """Read the lanes, the workers and the store."""
-    now, desk = status(visit), visit.desk
-    served, pauses = desk.lanes.served(), {pause.lane: pause for pause in now.pauses}
-    lanes: dict[str, Data] = {}
-    for count in now.counts:
-        lane = lanes.setdefault(count.lane, dict.fromkeys(State, 0) | {"due": None})
-        lane[count.state] += count.jobs
-        if count.state is State.PENDING and count.oldest is not None and count.oldest <= now.now:
-            lane["due"] = min(count.oldest, lane["due"] or count.oldest)
-    for name in pauses:
-        lanes.setdefault(name, dict.fromkeys(State, 0) | {"due": None})
-    rows = [
-        {
-            "name": name,
-            "counts": {state.value: lane[state] for state in State},
-            "due": lane["due"],
-            "pause": pauses.get(name),
-            "unserved": name in now.unserved,
-            "served": name in served,
-            "because": now.because.get(name, ""),
-        }
-        for name, lane in lanes.items()
-    ]
-    rows.sort(key=lambda row: (not row["unserved"], row["pause"] is None, row["name"]))
-    return {"health": now, "lanes": rows, "total": sum(count.jobs for count in now.counts)}
+    now = status(visit)
+    lanes = lists.lanes_of(visit.desk, now)
+    return {"health": now, "lanes": lanes, "total": sum(count.jobs for count in now.counts)}
 
 
 PARTS: Mapping[str, Part] = {

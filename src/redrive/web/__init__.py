@@ -40,8 +40,9 @@ def asgi(
     """Return an ASGI application for an app's store, to be served or mounted.
 
     `tokens` are those of the environment unless given. `hosts` are the names it goes by; requests for
-    others are refused. `name` and `environment` are shown on every page of the console. `auth=False` lets everybody in who gets here: for a program that checks by
-    itself. The app stays the caller's to close. Its store is opened, and if need be migrated, here and
+    others are refused. `name` and `environment` are shown on every page of the console. `auth=False`
+    lets everybody in who gets here: for a program that checks by itself. The app stays the caller's to
+    close. Its store is opened, and if need be migrated, here and
     not by a request; one that cannot be reached now is logged, and requests try again.
     """
     try:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from consolekit import TOKENS, Visitor
 from redrive import Redrive
@@ -219,3 +221,28 @@ def test_without_tokens_everybody_acts_but_no_page_of_another_origin(app: Redriv
     path = f"/jobs/{name(2)}/resolve"
     foreign = {"origin": "http://evil.example"}
     assert anybody.ask("POST", path, data=data, headers=foreign).status_code == 403
+
+
+def test_it_works_under_a_prefix(app: Redrive) -> None:
+    """Every address of a page, its files and its cookie are below the mount."""
+    visitor = Visitor(app, None)
+    visitor.site = Starlette(routes=[Mount("/ops/redrive", visitor.site)])
+    asked = visitor.ask("GET", "/ops/redrive/groups/G1")
+    assert asked.headers["location"] == "/ops/redrive/sign-in?next=%2Fgroups%2FG1"
+    data = {"token": ACT, "next": "/groups/G1"}
+    entered = visitor.ask("POST", "/ops/redrive/sign-in", data=data, headers={"origin": BASE})
+    assert entered.headers["location"] == "/ops/redrive/groups/G1"
+    assert "Path=/ops/redrive;" in entered.headers["set-cookie"]
+    page = visitor.page("/ops/redrive/groups/G1?whole=true")
+    inside = [a for a in page.links() if not a.startswith("#")]
+    inside += [s["src"] for s in page.all("script")] + page.posts()
+    inside += [attrs["hx-get"] for _, attrs in page.tags if "hx-get" in attrs]
+    assert all(address.startswith("/ops/redrive/") for address in inside), inside
+    csrf = next(i["value"] for i in page.all("input") if i.get("name") == "csrf")
+    back = next(i["value"] for i in page.all("input") if i.get("name") == "back")
+    assert back == "/groups/G1?whole=true"
+    data = {"csrf": csrf, "note": "from below", "back": back}
+    path = "/ops/redrive/groups/G1/note"
+    done = visitor.ask("POST", path, data=data, headers={"origin": BASE})
+    assert done.headers["location"] == "/ops/redrive/groups/G1?whole=true"
+    assert app.desk.groups.get("G1").record.note == "from below"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 from urllib.parse import quote, unquote, urlsplit
@@ -117,7 +118,8 @@ class Console:
             raise Problem(404, "no_route", "there is no such part")
 
         def does(visit: Visit) -> Response:
-            html = self._pages.part(visit.with_query(_query(request, part.query)), name).html
+            asked = replace(visit.with_query(_query(request, part.query)), is_part=True)
+            html = self._pages.part(asked, name).html
             return Response(html, 200, dict(HEADERS), "text/html")
 
         return await self._answer(request, does)

@@ -17,6 +17,7 @@ from redrive.web.tokens import RIGHTS
 T = TypeVar("T")
 _MOST = 500
 """How many answers are kept, at most."""
+_RECENT = 60.0
 
 
 class Shared:
@@ -39,6 +40,11 @@ class Shared:
                     while len(self._entries) > _MOST:
                         self._entries.pop(next(iter(self._entries)))
             return cast("T", answer)
+
+    def last(self, key: object) -> Any:
+        """Return the last answer if it is not a minute old, without asking; else None."""
+        _, ends, answer = self._entries.get(key, (None, 0.0, None))
+        return answer if time.monotonic() < ends + _RECENT else None
 
     def clear(self) -> None:
         """Forget all answers: something was changed."""
@@ -63,6 +69,8 @@ class Visit(Call):
     place: Place
     query: Any = None
     """What the query says, by the page's type."""
+    is_part: bool = False
+    """True if a part was asked for by itself: then it is worth waiting for."""
     address: str = "/"
     """The path and query of the page, without the root."""
     form: Mapping[str, str] | None = None

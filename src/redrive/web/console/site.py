@@ -242,6 +242,8 @@ class Console:
             response = does(visit)
         except (Problem, RedriveError) as error:
             response = self._problem(request, visit, error)
+        except TimeoutError as error:  # of a search that ran too long
+            response = self._problem(request, visit, Problem(504, "too_long", str(error)))
         if cookie := self.sessions.renewed(session):
             self._set(request, response, cookie)
         return response

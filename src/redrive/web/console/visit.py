@@ -26,17 +26,24 @@ class Shared:
     def __init__(self) -> None:
         self._entries: dict[object, tuple[threading.Lock, float, Any]] = {}
         self._lock = threading.Lock()
+        self._changes = 0
 
-    def get(self, key: object, seconds: float, ask: Callable[[], T]) -> T:
-        """Return the answer of the last `seconds`, or ask; errors are not kept."""
+    def get(self, key: object, seconds: float | Callable[[T], float], ask: Callable[[], T]) -> T:
+        """Return the answer of the last `seconds` (these may depend on it), or ask.
+
+        Errors are not kept, nor is what was asked before a change.
+        """
         with self._lock:
+            changes = self._changes
             lock = self._entries.setdefault(key, (threading.Lock(), 0.0, None))[0]
         with lock:
             _, ends, answer = self._entries.get(key, (lock, 0.0, None))
             if time.monotonic() >= ends:
                 answer = ask()
+                lasts = seconds(answer) if callable(seconds) else seconds
                 with self._lock:
-                    self._entries[key] = lock, time.monotonic() + seconds, answer
+                    if changes == self._changes:
+                        self._entries[key] = lock, time.monotonic() + lasts, answer
                     while len(self._entries) > _MOST:
                         self._entries.pop(next(iter(self._entries)))
             return cast("T", answer)
@@ -49,6 +56,7 @@ class Shared:
     def clear(self) -> None:
         """Forget all answers: something was changed."""
         with self._lock:
+            self._changes += 1
             self._entries.clear()
 
 

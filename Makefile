@@ -26,13 +26,15 @@ FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 TASKS_VENV := .venv-cloudtasks
 TASKS_STAMP := $(TASKS_VENV)/.installed
+BROWSER_VENV := .venv-browser
+BROWSER_STAMP := $(BROWSER_VENV)/.installed
 DOCS_VENV := .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.installed
 PYTEST_ARGS ?=
 COMPILE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sdk test-cloudtasks test-frameworks check fmt bench rigs rigs-short requirements pages docs build clean
+.PHONY: help demo test test-sdk test-cloudtasks test-frameworks test-browser vendor check fmt bench rigs rigs-short requirements pages docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +97,26 @@ $(FRAMEWORKS_STAMP): requirements/frameworks.txt
 test-frameworks: $(FRAMEWORKS_STAMP) ## Test with real drivers and web frameworks; installs these
 	$(FRAMEWORKS_VENV)/bin/python -m pytest -n 2 --dist loadfile tests_frameworks $(PYTEST_ARGS)
 
+# Playwright drives a Chromium that is there already, and axe-core judges the pages.
+$(BROWSER_STAMP): requirements/browser.txt tools/vendor.py
+	$(PYTHON) -m venv --clear $(BROWSER_VENV)
+	$(BROWSER_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--require-hashes -r requirements/browser.txt
+	$(BROWSER_VENV)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--no-deps --no-build-isolation --editable .
+	$(PYTHON) tools/vendor.py --axe $(BROWSER_VENV)/axe.min.js
+	@touch $@
+
+test-browser: $(BROWSER_STAMP) ## Try the console in a real browser; installs Chromium as root on Debian
+	@command -v chromium > /dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && \
+		apt-get update -qq && apt-get install -y -qq chromium fonts-noto-cjk > /dev/null; } || { \
+		echo "make test-browser needs Chromium:" \
+			"apt-get update && apt-get install -y chromium fonts-noto-cjk" >&2; exit 1; }
+	$(BROWSER_VENV)/bin/python -m pytest tests_browser $(PYTEST_ARGS)
+
+vendor: ## Fetch the console's JavaScript libraries anew, as tools/vendor.py pins them
+	$(PYTHON) tools/vendor.py
+
 check: $(STAMP) ## Lint, formatting, types (mypy and pyright), layers and the line budget
 	@failed=; \
 	run() { echo "== $$*"; "$(BIN)/$$@" || failed="$$failed $$1"; }; \
@@ -137,7 +159,7 @@ rigs-short: $(STAMP) $(RIGS_STAMP) ## Run the short forms of the rigs; installs 
 
 # The options keep every registry and local folder out of the compiled file.
 requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade for newer versions)
-	for one in dev rigs bench sdk cloudtasks frameworks docs; do \
+	for one in dev rigs bench sdk cloudtasks frameworks browser docs; do \
 		CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--strip-extras --allow-unsafe $(COMPILE_ARGS) \
@@ -165,6 +187,6 @@ build: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove the environment, caches and built files
-	rm -rf .venv .venv-3.* $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) $(TASKS_VENV) $(FRAMEWORKS_VENV) $(DOCS_VENV) site build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf .venv .venv-3.* $(RIGS_VENV) $(BENCH_VENV) $(SDK_VENV) $(TASKS_VENV) $(FRAMEWORKS_VENV) $(BROWSER_VENV) $(DOCS_VENV) site build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from redrive.errors import UsageError
 
 DEFAULT = "redrive.db"
-KEYS = ("store", "app", "endpoints", "alerts", "mask", "import")
+KEYS = ("store", "app", "endpoints", "alerts", "mask", "import", "web")
 """What a file may say."""
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
@@ -56,6 +56,8 @@ class Config:
     """What `[import.NAME]` says about each, for `redrive import`."""
     secret_names: tuple[str, ...] = ()
     """What `[mask] names` says: more names of fields that hold secrets."""
+    web: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What `[web]` says: the `name` and the `environment` that the console shows."""
     unknown: tuple[str, ...] = ()
     """Keys of the file that mean nothing here, most likely misspelled."""
     file: Path | None = None
@@ -87,6 +89,7 @@ def find(
         alerts=_alerts(table, file),
         imports=_imports(table, file),
         secret_names=_secret_names(table, file),
+        web=_web(table, file),
         unknown=unknown,
         file=file,
     )
@@ -216,6 +219,16 @@ def _imports(table: Mapping[str, object], file: Path | None) -> Mapping[str, Map
             **{key: anchored(str(at), parent) for key, at in places.items()},
         }
     return imports
+
+
+def _web(table: Mapping[str, object], file: Path | None) -> Mapping[str, str]:
+    if file is None or (section := _section(table, "web", file=file)) is None:
+        return {}
+    are_texts = all(isinstance(value, str) for value in section.values())
+    if not are_texts or set(section) - {"name", "environment"}:
+        msg = f'[web] in {file} may hold name and environment, as in name = "billing"'
+        raise UsageError(f"{msg}; found {dict(section)!r}")
+    return {name: str(value) for name, value in section.items()}
 
 
 def _secret_names(table: Mapping[str, object], file: Path | None) -> tuple[str, ...]:

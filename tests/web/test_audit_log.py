@@ -27,7 +27,7 @@ def closed(web: Web) -> dict[str, str]:
 
 
 def planned(web: Web) -> dict[str, str]:
-    plan = web.post("/api/v1/plans", {"verb": "resolve", "q": "G1"})
+    plan = web.post("/api/v1/plans", {"verb": "resolve", "q": "G1 state:dead"})
     return {"plan": plan["plan"]}
 
 
@@ -56,7 +56,7 @@ DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
     "post_jobs_job_edit": (nothing, {"payload": {"to": "x"}, "edits": 0}, "edit", name(1)),
     "post_groups_group_mark": (nothing, {"resolved": True}, "mark", "G1"),
     "post_groups_group_note": (nothing, {"note": "x"}, "note", "G1"),
-    "post_plans_plan_carry_out": (planned, {"confirm": 2}, "resolve", "G1"),
+    "post_plans_plan_carry_out": (planned, {"confirm": 2}, "resolve", "G1 state:dead"),
     "post_pauses": (nothing, {"lane": "mail.send"}, "pause", "mail.send"),
     "post_pauses_lane_resume": (lane_paused, {}, "resume", "mail.send"),
     "post_runs_run_pause": (running, {}, "pause", "R1"),
@@ -65,7 +65,7 @@ DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
     "post_runs_run_cancel": (running, {}, "cancel", "R1"),
 }
 """What must be so before, what is said, and the verb and target of the act."""
-PATHS = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send"}
+PATHS = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send", "plan": "none"}
 
 
 @pytest.mark.parametrize(

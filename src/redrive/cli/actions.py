@@ -128,9 +128,7 @@ def _act(cli: Cli, verb: Verb, options: dict[str, Any]) -> None:
 
 def _mark(cli: Cli, desk: Desk, plan: Plan, reason: str, seen: float) -> None:
     """Mark the groups whose jobs were all closed or reopened; a variant does not mark its group."""
-    if plan.verb not in {"resolve", "reopen"} or plan.selection.filters or plan.selection.terms:
-        return
-    for number in [number for number, variant in plan.selection.groups if variant is None]:
+    for number in plan.whole_groups:
         mark(cli, desk, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
 
 

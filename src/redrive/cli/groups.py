@@ -11,6 +11,7 @@ from redrive.cli._cli import Cli
 from redrive.cli._command import command, reason_option, yes_option
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli.output import Facts, Line, Part, Table, View, fields
+from redrive.desk import lists
 from redrive.desk.desk import Desk
 from redrive.desk.documents import (
     job_document,
@@ -24,6 +25,7 @@ from redrive.jobs.durations import seconds
 from redrive.jobs.job import Group
 
 SAMPLES = 5
+_ORDERS: dict[str, lists.Order] = {"count": "jobs", "growth": "growth", "age": "age"}
 _ALL = 100_000
 _ELSEWHERE = fields("group:id handler title=cause:main")
 _SHARED = fields(
@@ -62,11 +64,8 @@ def groups(cli: Cli, /, limit: int, *, new: bool, since: str, sort: str, **optio
         known, scope = desk.groups.page(selection, limit=most)
         rows = with_trends(desk, known)
         now = desk.store.now()
-    rows = [row for row in rows if row.is_new(recent)] if new else rows
-    if sort == "growth":
-        rows.sort(key=lambda row: (-row.last_hour, row.group.number))
-    elif sort == "age":
-        rows.sort(key=lambda row: (row.group.first_seen or 0.0, row.group.number))
+        rows = lists.of_status(desk, rows, "new" if new else "all", since=recent)
+    rows = lists.in_order(rows, _ORDERS[sort])
     data = [seen_document(row) for row in rows[:limit]]
     parts: list[Part] = [Table(views.GROUPS, data) if data else Line("No groups.")]
     page = {"limit": limit, "count": len(data), "scope": scope_document(scope)}

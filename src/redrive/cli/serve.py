@@ -1,4 +1,4 @@
-"""Serving: health, metrics and the JSON API over HTTP."""
+"""Serving: the console, health, metrics and the JSON API over HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import socket
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,8 +17,9 @@ import click
 
 from redrive import web
 from redrive.app import Redrive
+from redrive.cli import _opening as opening
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, yes_option
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._load import load_app, program_name
 from redrive.cli._logging import warn_on_stderr
@@ -38,7 +39,7 @@ _GRACE = 10
 @command(
     "serve",
     "redrive serve shop.jobs:app --tokens ~/.redrive-tokens",
-    "redrive serve --no-auth",
+    "redrive serve --open",
     "redrive serve shop.jobs:app --host 0.0.0.0 --behind-proxy --allow-host jobs.shop.example",
 )
 @click.argument("app_name", metavar="[MODULE:APP]", required=False)
@@ -58,6 +59,10 @@ _GRACE = 10
     type=click.Path(path_type=Path),
     help="Names, rights and tokens, one a line; created if it is missing.",
 )
+@click.option(
+    "--open", "opens", is_flag=True, help="Open the console in a browser, signed in; loopback only."
+)
+@yes_option
 @click.option("--no-auth", is_flag=True, help="No tokens; on a loopback address only.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server does TLS.")
 @click.option(
@@ -78,6 +83,8 @@ def serve(
     port: int,
     names: tuple[str, ...],
     token_file: Path | None,
+    opens: bool,
+    yes: bool,
     no_auth: bool,
     behind_proxy: bool,
     per_client: int | None,
@@ -85,7 +92,10 @@ def serve(
     tls_key: str | None,
     verbose: bool,
 ) -> None:
-    """Serve health, metrics and the JSON API until stopped (SIGTERM or Ctrl-C).
+    """Serve the console, health, metrics and the JSON API until stopped (SIGTERM or Ctrl-C).
+
+    --open opens the console in your browser, signed in with a link that works once; where there is no
+    browser it prints the link. It offers to create a store and tokens if there are none.
 
     Tokens come from REDRIVE_READ_TOKEN, REDRIVE_ACT_TOKEN and REDRIVE_REVEAL_TOKEN, or from a file.
     Jobs are submitted to the handlers of MODULE:APP; without a program the API serves the store alone.
@@ -96,20 +106,33 @@ def serve(
     is_safe = behind_proxy or tls_cert is not None
     _check_address(host, auth=not no_auth, is_safe=is_safe)
     _check_extra()
+    if opens:
+        opening.check_address(host)
+        token_file = opening.prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
     known = None if no_auth else _tokens(cli, token_file)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:
         app.store.now()  # opened here and now, so that its errors come before anybody asks
-        site = web.asgi(app, tokens=known, hosts=hosts, auth=not no_auth)
+        place = cli.config.web
+        site = web.asgi(
+            app,
+            tokens=known,
+            hosts=hosts,
+            auth=not no_auth,
+            name=place.get("name", ""),
+            environment=place.get("environment", ""),
+        )
         with _listening(host, port) as sock:
             scheme = "http" if tls_cert is None else "https"
             shown = f"[{host}]" if ":" in host else host
-            cli.say(f"serving on {scheme}://{shown}:{sock.getsockname()[1]}")
+            url = f"{scheme}://{shown}:{sock.getsockname()[1]}"
+            cli.say(f"serving on {url}")
             each = (0 if behind_proxy else PER_CLIENT) if per_client is None else per_client
-            try:
-                _run(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
-            finally:
-                site.close()
+            with opening.page(cli, site, url) if opens else nullcontext():
+                try:
+                    _run(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
+                finally:
+                    site.close()
 
 
 @contextmanager
@@ -157,7 +180,9 @@ def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:
 
 
 def _check_extra() -> None:
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    missing = [
+        name for name in ("jinja2", "msgspec", "starlette", "uvicorn") if find_spec(name) is None
+    ]
     if missing:
         msg = f"serving needs {' and '.join(missing)}: pip install 'redrive[web]'"
         raise Stop("no_extra", msg, exits=FAILED)

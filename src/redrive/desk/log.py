@@ -34,10 +34,11 @@ class Log:
         verb: str | None = None,
         since: Duration | None = None,
         run: int | str | None = None,
+        target: str | None = None,
     ) -> list[Action]:
         """Return the actions, newest first; the single steps of a run only if `run` names it.
 
-        `since` is how long ago, at most.
+        `since` is how long ago, at most; `target` is what the action was asked for, such as G7.
         """
         from redrive.runs import run_records  # noqa: PLC0415 - few commands ask
 
@@ -56,6 +57,7 @@ class Log:
                 if action.at >= begin
                 and actor in (None, action.actor)
                 and verb in (None, action.verb)
+                and target in (None, action.target)
                 and run_records.is_about(action, named)
             ]
             if len(page) < _PAGE or page[-1].at < begin:

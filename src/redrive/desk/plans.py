@@ -82,6 +82,14 @@ class Plan:
         """True if it is for one job that was named by its id."""
         return len(self.selection.ids) == 1 and self.matched == 1
 
+    @property
+    def whole_groups(self) -> list[int]:
+        """Groups whose jobs are all meant, so that the group itself is marked as resolved or open."""
+        narrowed = self.selection.filters or self.selection.terms
+        marks = self.verb in {"resolve", "reopen"} and not narrowed
+        groups = self.selection.groups if marks else []
+        return [number for number, variant in groups if variant is None]
+
     def take(self, job: Job) -> None:
         """Add a job that the action can take."""
         self.eligible[job.id] = version(job)
@@ -117,7 +125,7 @@ def make(
     """
     plan = Plan(verb, mask_text(asked), read(targets, Filters(), USUAL[verb]))
     meant = search.meant(desk.store, verb, plan.selection)
-    jobs = [_light(job) for job in islice(meant, None if most is None else most + 1)]
+    jobs = [light(job) for job in islice(meant, None if most is None else most + 1)]
     if most is not None and len(jobs) > most:
         msg = f"more than {most:,} jobs match; narrow the selection, or use the command line"
         raise UsageError(msg)
@@ -143,7 +151,7 @@ def recheck(desk: Desk, plan: Plan) -> tuple[list[Job], Left]:
     """
     now = search.meant(desk.store, plan.verb, plan.selection.usual(USUAL[plan.verb]).without_ages())
     current = {
-        job.id: _light(job) for job in now if isinstance(job, Job) and job.id in plan.eligible
+        job.id: light(job) for job in now if isinstance(job, Job) and job.id in plan.eligible
     }
     same = [job for job in current.values() if version(job) == plan.eligible[job.id]]
     known = {job.id for job in same}
@@ -172,6 +180,6 @@ def _refusal(job: Job, verb: Verb) -> str | None:
     return None
 
 
-def _light(job: T) -> T:
+def light(job: T) -> T:
     """Drop what takes memory: a plan may hold a hundred thousand jobs."""
     return replace(job, payload="{}", original=None, history=()) if isinstance(job, Job) else job

@@ -192,6 +192,33 @@ class Run(TypedDict):
     samples: list[Left]
 
 
+class WholeRun(Run):
+    """A run with its pace, what died of its groups beside it since it began, and what it waits for."""
+
+    rate_now: float
+    pace: Trend
+    arrived: int
+    waits: list[str]
+
+
+class SharedFact(TypedDict):
+    """A value that is common among the dead jobs of a group; `completed` is the share to compare."""
+
+    fact: str
+    value: str
+    share: float
+    completed: float | None
+
+
+class Shared(TypedDict):
+    """What the newest dead jobs of a group share, and some of them."""
+
+    shared: list[SharedFact]
+    shared_of: int
+    completed_of: int
+    newest: list[Job]
+
+
 class Plan(TypedDict):
     """What an action would do."""
 
@@ -202,6 +229,35 @@ class Plan(TypedDict):
     oldest: str | None
     waits: list[str]
     samples: list[Job]
+
+
+class LeftOut(TypedDict):
+    """The jobs that were left out, counted by reason, and some of them."""
+
+    total: int
+    reasons: dict[str, int]
+    samples: list[Left]
+
+
+class Done(TypedDict):
+    """What carrying out a plan did."""
+
+    plan: str
+    verb: str
+    planned: int
+    done: int
+    skipped: LeftOut
+    run: str | None
+
+
+class KeptPlan(Plan):
+    """What an action would do, what not and why; `result` once it was carried out."""
+
+    plan: str
+    asked: str
+    ineligible: LeftOut
+    seconds_left: float
+    result: Done | None
 
 
 class Action(TypedDict):
@@ -236,6 +292,34 @@ class Pause(TypedDict):
     by: str | None
     reason: str | None
     seconds_left: float | None
+
+
+class WholeLane(TypedDict):
+    """A lane: its jobs by state, who serves it, and its pause."""
+
+    lane: str
+    pending: int
+    running: int
+    completed: int
+    dead: int
+    resolved: int
+    oldest_due: str | None
+    oldest_due_seconds: float | None
+    served: bool
+    unserved: bool
+    because: str | None
+    pause: Pause | None
+
+
+class Handler(TypedDict):
+    """A handler of the program that is served."""
+
+    handler: str
+    lane: str
+    arguments: list[str]
+    attempts: int | None
+    already_done: bool
+    timeout: float | None
 
 
 class Blocked(TypedDict):

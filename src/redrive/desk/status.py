@@ -313,12 +313,15 @@ def health_of(desk: Desk) -> Health:
     return Health(**_facts(desk))
 
 
-def status_of(desk: Desk) -> Status:
-    """Read how things stand, with the groups, the runs and the deaths of the last day."""
+def status_of(desk: Desk, groups: list[Seen] | None = None) -> Status:
+    """Read how things stand, with the groups, the runs and the deaths of the last day.
+
+    A caller that has just read the largest groups passes them.
+    """
     facts = _facts(desk)
     return Status(
         **facts,
-        groups=with_trends(desk, desk.groups.find(limit=TOP)),
+        groups=with_trends(desk, desk.groups.find(limit=TOP)) if groups is None else groups[:TOP],
         runs=desk.runs.live(),
         minutes=sums(desk.lanes.deaths(60, 60), 10),
         day=desk.lanes.deaths(3600, 24),

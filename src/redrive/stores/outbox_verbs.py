@@ -77,6 +77,8 @@ class PlannedJob(NamedTuple):
     id: str
     edits: int
     state: State
+    updated: float = 0.0
+    """When it had last changed its state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,17 @@
-"""Redrive over HTTP: health checks, metrics, and a JSON API. Needs the extra `redrive[web]`.
+"""Redrive over HTTP: health checks, metrics, a JSON API and the console. Needs the extra `redrive[web]`.
 
     from redrive.web import asgi
     site = Starlette(routes=[Mount("/redrive", asgi(app, hosts=["shop.example"]))])
 
-Here: routes, tokens, limits. Not here: what requests do to jobs (`desk`), `redrive serve` (`cli.serve`).
+Here: routes, tokens, limits, pages (`console`). Not here: what requests do to jobs (`desk`), `redrive serve` (`cli.serve`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import PurePath
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from redrive.app import Redrive
 from redrive.errors import StoreError, StoreOutdated, UsageError
@@ -32,22 +34,26 @@ def asgi(
     hosts: Collection[str] = LOOPBACK,
     auth: bool = True,
     deadline: float = DEADLINE,
+    name: str = "",
+    environment: str = "",
 ) -> Server:
     """Return an ASGI application for an app's store, to be served or mounted.
 
     `tokens` are those of the environment unless given. `hosts` are the names it goes by; requests for
-    others are refused. `auth=False` lets everybody in who gets here: for a program that checks by
-    itself. The app stays the caller's to close. Its store is opened, and if need be migrated, here and
+    others are refused. `name` and `environment` are shown on every page of the console. `auth=False`
+    lets everybody in who gets here: for a program that checks by itself. The app stays the caller's to
+    close. Its store is opened, and if need be migrated, here and
     not by a request; one that cannot be reached now is logged, and requests try again.
     """
     try:
-        from redrive.web.server import Server  # noqa: PLC0415 - an extra
+        from redrive.web.console.visit import Place  # noqa: PLC0415 - an extra
+        from redrive.web.server import Server  # noqa: PLC0415
     except ImportError as error:
         msg = f"serving needs an extra: pip install 'redrive[web]' ({error})"
         raise UsageError(msg) from error
     _open(app)
     known = Tokens(from_environ() if tokens is None else tokens) if auth else None
-    return Server(app, known, hosts, deadline)
+    return Server(app, known, hosts, deadline, Place(name or _name(app), environment))
 
 
 def _open(app: Redrive) -> None:
@@ -58,3 +64,12 @@ def _open(app: Redrive) -> None:
         raise
     except StoreError as error:
         log.warning("requests are answered with 503 until the store can be opened: %s", error)
+
+
+def _name(app: Redrive) -> str:
+    """Return the last part of the store's address: a file or a database."""
+    try:
+        url = app.store.url
+    except StoreError:
+        return "redrive"
+    return PurePath(urlsplit(url).path).name or url

@@ -5,13 +5,15 @@ A function's `query` or `body` is checked by its type, and its result is describ
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 from msgspec import UNSET, to_builtins
 
-from redrive.desk import shapes
+from redrive.desk import kept_plans, lists, shapes
 from redrive.desk.documents import (
     action_document,
     job_document,
@@ -23,16 +25,21 @@ from redrive.desk.documents import (
     whole_group_document,
     with_trends,
 )
+from redrive.desk.shared_facts import shared_facts
+from redrive.desk.status import health_of
 from redrive.errors import BadPayload, KeyConflict, Refused
 from redrive.jobs.job import Action, Group
 from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
-from redrive.registry import check_key, check_tags
+from redrive.registry import Entry, check_key, check_tags
+from redrive.runs import rules
 from redrive.runs.run_records import Run
 from redrive.submission import Options
 from redrive.web import messages
 from redrive.web.call import Call, Problem, Reply
 from redrive.web.health import UNAVAILABLE
+
+_ALL, _NEWEST, _COUNTED = 100_000, 5, 10_000
 
 
 def health(call: Call) -> messages.Standing | messages.Status | Reply:
@@ -175,12 +182,25 @@ def edit(call: Call, body: messages.Edit) -> shapes.WholeJob:
     return _whole(call)
 
 
-def groups(call: Call, query: messages.Search) -> messages.Groups:
+def groups(call: Call, query: messages.GroupSearch) -> messages.Groups:
     """Return the groups of dead jobs, or of those that are selected, the largest first."""
-    groups, scope = call.app.desk.groups.page(*query.words, limit=query.limit)
+    desk = call.app.desk
+    plain = query.status == "all" and query.sort == "jobs"
+    groups, scope = desk.groups.page(*query.words, limit=query.limit if plain else _ALL)
+    rows = lists.of_status(desk, with_trends(desk, groups), query.status)
+    rows = lists.in_order(rows, query.sort)[: query.limit]
+    return {"groups": [seen_document(seen) for seen in rows], "scope": scope_document(scope)}
+
+
+def shared(call: Call) -> shapes.Shared:
+    """Return what the newest dead jobs of a group share, compared with completed jobs."""
+    desk = call.app.desk
+    facts = shared_facts(desk, desk.groups.get(call.path["group"]))
     return {
-        "groups": [seen_document(seen) for seen in with_trends(call.app.desk, groups)],
-        "scope": scope_document(scope),
+        "shared": [cast("shapes.SharedFact", fact._asdict()) for fact in facts.facts],
+        "shared_of": len(facts.dead),
+        "completed_of": facts.completed,
+        "newest": [job_document(job) for job in facts.dead[:_NEWEST]],
     }
 
 
@@ -211,14 +231,57 @@ def _seen(call: Call, group: Group) -> shapes.Group:
     return seen_document(with_trends(call.app.desk, [group])[0])
 
 
-def plan(call: Call, body: messages.MakePlan) -> messages.Plan:
+def make_plan(call: Call, body: messages.MakePlan) -> shapes.KeptPlan:
     """Freeze the jobs that an action would take; nothing is changed."""
-    return call.plans.make(call.app.desk, body.verb, body.q).document()
+    desk = call.app.desk
+    return kept_plans.document(desk, kept_plans.make(desk, body.verb, body.q))
 
 
-def carry_out(call: Call, body: messages.CarryOut) -> messages.Done:
+def plan(call: Call) -> shapes.KeptPlan:
+    """Return a plan that was made in the last ten minutes, and its result once there is one."""
+    desk = call.app.desk
+    return kept_plans.document(desk, kept_plans.get(desk, call.path["plan"]))
+
+
+def carry_out(call: Call, body: messages.CarryOut) -> shapes.Done:
     """Carry out a plan on exactly its jobs; a retry becomes a run."""
-    return call.plans.carry_out(call.app.desk, call.path["plan"], call.actor, body)
+    plan = kept_plans.get(call.app.desk, call.path["plan"])
+    spec = rules.spec_of(
+        canary=body.canary, rate=body.rate or None, ramp=body.ramp, stop_on=body.stop_on
+    )
+    order = kept_plans.Order(
+        actor=call.actor, confirm=body.confirm, reason=body.reason, name=body.name, spec=spec
+    )
+    return kept_plans.carry_out(call.app.desk, plan, order)
+
+
+def lanes(call: Call) -> messages.Lanes:
+    """Return the lanes with their jobs, who serves them, and their pauses."""
+    return {"lanes": lists.lanes_of(call.app.desk, health_of(call.app.desk))}
+
+
+def handlers(call: Call) -> messages.Handlers:
+    """Return the handlers of the program that is served; none if it serves a store alone."""
+    entries = sorted(call.app.submitter.registry, key=lambda entry: entry.name)
+    return {"handlers": [_handler(entry) for entry in entries]}
+
+
+def _handler(entry: Entry) -> shapes.Handler:
+    return {
+        "handler": entry.name,
+        "lane": entry.lane,
+        "arguments": list(inspect.signature(entry.function).parameters),
+        "attempts": entry.policy.attempts,
+        "already_done": entry.already_done is not None,
+        "timeout": entry.timeout,
+    }
+
+
+def count(call: Call, query: messages.Count) -> messages.Counted:
+    """Count the jobs that match, up to 10,000."""
+    jobs = call.app.desk.jobs.ids(*query.words)
+    counted = sum(1 for _ in islice(jobs, _COUNTED + 1))
+    return {"count": min(counted, _COUNTED), "more": counted > _COUNTED}
 
 
 def pauses(call: Call) -> messages.Pauses:
@@ -244,9 +307,10 @@ def runs(call: Call, query: messages.RunSearch) -> messages.Runs:
     return {"runs": [run_document(run) for run in call.app.desk.runs.recent()[: query.limit]]}
 
 
-def run(call: Call) -> shapes.Run:
-    """Return the progress of a bulk retry."""
-    return run_document(call.app.desk.runs.get(call.path["run"]))
+def run(call: Call) -> shapes.WholeRun:
+    """Return the progress of a bulk retry, its pace, and what it waits for."""
+    desk = call.app.desk
+    return lists.progress_of(desk, desk.runs.get(call.path["run"]))
 
 
 def pause_run(call: Call, body: messages.Why) -> shapes.Run:

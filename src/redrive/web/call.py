@@ -19,7 +19,6 @@ from redrive.errors import (
 
 if TYPE_CHECKING:
     from redrive.web.health import Health
-    from redrive.web.plans import Plans
 
 Document = Mapping[str, Any]
 
@@ -29,7 +28,6 @@ class Call:
     """What every route's function is given, beside its query or body."""
 
     app: Redrive
-    plans: Plans
     health: Health
     actor: str
     """Who does it, for the audit log."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from redrive.desk import shapes
+from redrive.desk import lists, shapes
 
 PAGE, MOST = 50, 200
 """How many entries a page has by default, and at most."""
@@ -63,11 +63,33 @@ class Search(Request, kw_only=True):
         return [self.q] if self.q.strip() else []
 
 
+class GroupSearch(Search, kw_only=True):
+    """Which groups, and in which order."""
+
+    status: Annotated[
+        lists.Status, Meta(description="new: first seen in the last day, or regressed")
+    ] = "all"
+    sort: Annotated[
+        lists.Order, Meta(description="most jobs, most deaths in the last hour, first seen first")
+    ] = "jobs"
+
+
 class JobSearch(Search, kw_only=True):
     """Which jobs."""
 
     cursor: Annotated[str, _text(200, "where the page before ended", least=1)] | UnsetType = UNSET
     order: Literal["submitted", "changed"] = "submitted"
+
+
+class Count(Request, kw_only=True):
+    """Which jobs to count."""
+
+    q: Annotated[str, _text(2000, _WORDS, least=1)]
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the selector."""
+        return [self.q]
 
 
 class JobView(Request, kw_only=True):
@@ -92,6 +114,12 @@ class ActionSearch(Request, kw_only=True):
         Annotated[int, Meta(ge=1, le=2**62, description="the number of an action")] | UnsetType
     ) = UNSET
     run: RunName | UnsetType = UNSET
+    actor: Annotated[str, _text(64, "who")] | UnsetType = UNSET
+    verb: Annotated[str, _text(32, "such as retry")] | UnsetType = UNSET
+    target: Annotated[str, _text(500, "a job, a group, a run or a lane")] | UnsetType = UNSET
+    since: Annotated[float, Meta(ge=0, le=100 * _YEAR, description="seconds ago")] | UnsetType = (
+        UNSET
+    )
 
 
 class Why(Request, kw_only=True):
@@ -234,38 +262,29 @@ class Groups(TypedDict):
     scope: shapes.Scope | None
 
 
-class LeftOut(TypedDict):
-    """The jobs that were left out, counted by reason, and some of them."""
-
-    total: int
-    reasons: dict[str, int]
-    samples: list[shapes.Left]
-
-
-class Plan(shapes.Plan):
-    """What an action would do, and what not and why."""
-
-    plan: str
-    asked: str
-    ineligible: LeftOut
-    seconds_left: float
-
-
-class Done(TypedDict):
-    """What carrying out a plan did."""
-
-    plan: str
-    verb: str
-    planned: int
-    done: int
-    skipped: LeftOut
-    run: str | None
-
-
 class Pauses(TypedDict):
     """The lanes that are paused."""
 
     pauses: list[shapes.Pause]
+
+
+class Lanes(TypedDict):
+    """Every lane that has jobs or a pause."""
+
+    lanes: list[shapes.WholeLane]
+
+
+class Handlers(TypedDict):
+    """The handlers of the program that is served."""
+
+    handlers: list[shapes.Handler]
+
+
+class Counted(TypedDict):
+    """How many jobs match; `more` if there are more than were counted."""
+
+    count: int
+    more: bool
 
 
 class Runs(TypedDict):

@@ -25,14 +25,12 @@ _SHOWN = 80
 T = TypeVar("T")
 
 
-async def read(request: Request) -> str:
-    """Return the text of a body, if it is JSON, small enough, and comes in time."""
-    kind = request.headers.getlist("content-type")
-    plain = [part.strip() for part in kind[0].lower().split(";")] if len(kind) == 1 else [""]
-    if plain[0] != "application/json" or plain[1:] not in ([], ["charset=utf-8"]):
-        raise Problem(
-            415, "not_json", "the body must have the content type application/json, in UTF-8"
-        )
+async def read(request: Request, kind: str = "application/json") -> str:
+    """Return the text of a body, if it is of this kind, small enough, and comes in time."""
+    given = request.headers.getlist("content-type")
+    plain = [part.strip() for part in given[0].lower().split(";")] if len(given) == 1 else [""]
+    if plain[0] != kind or plain[1:] not in ([], ["charset=utf-8"]):
+        raise Problem(415, "not_json", f"the body must have the content type {kind}, in UTF-8")
     if "content-encoding" in request.headers:
         raise Problem(415, "packed", "the body must not be compressed: omit Content-Encoding")
     received = bytearray()

@@ -10,9 +10,11 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
+from typing import TypeVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -31,13 +33,15 @@ from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
+from redrive.web.console.site import Console, Handler
+from redrive.web.console.visit import Place
 from redrive.web.messages import Request
-from redrive.web.plans import Plans
 from redrive.web.reads import body_of, checked, query_of, read
 from redrive.web.routes import ROUTES, Route
 from redrive.web.tokens import Tokens
 
 Do = Callable[[], Document | Reply]
+T = TypeVar("T")
 
 _AT_ONCE = 200
 """Requests that are worked on at the same time; probes are not counted."""
@@ -51,22 +55,31 @@ class Server:
     """Redrive as an ASGI application; see `redrive.web.asgi`."""
 
     def __init__(
-        self, app: Redrive, tokens: Tokens | None, hosts: Collection[str], deadline: float
+        self,
+        app: Redrive,
+        tokens: Tokens | None,
+        hosts: Collection[str],
+        deadline: float,
+        place: Place,
     ) -> None:
         self._app = app
         self._tokens = tokens
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         self._deadline = deadline
         self._active = 0
-        self._plans, self._health = Plans(), health.Health(app)
+        self._health = health.Health(app)
         self._threads, self._probes, self._searches = Threads(), Threads(), Threads(SEARCHES)
         self._is_closed = False
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
         for route in ROUTES:
             by_path[route.path][route.method] = route
-        # The pages come here later, beside the API.
-        paths = [Path(path, _Place(self, routes)) for path, routes in by_path.items()]
-        self._router = Router(paths, redirect_slashes=False, default=_nowhere)
+        self.console = Console(app, tokens, self._health, self._run, place)
+        handlers = self.console.paths() | {
+            path: {method: partial(self.answer, route) for method, route in routes.items()}
+            for path, routes in by_path.items()
+        }
+        paths = [Path(path, _Place(methods)) for path, methods in handlers.items()]
+        self._router = Router(paths, redirect_slashes=False, default=self._nowhere)
 
     def close(self) -> None:
         """End running searches and the threads; the app stays open."""
@@ -107,14 +120,35 @@ class Server:
         """Answer a request, unless there are too many; a probe is always answered."""
         if not route.right:
             return await self._answer(route, request)
+        with self._counted():
+            return await self._answer(route, request)
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        """Count a request that is worked on, or refuse it because there are too many."""
         if self._active >= _AT_ONCE:
             msg = f"the server is busy with {_AT_ONCE} requests; send it again in a second"
             raise Problem(503, "busy", msg, {"retry-after": "1"})
         self._active += 1
         try:
-            return await self._answer(route, request)
+            yield
         finally:
             self._active -= 1
+
+    async def _run(self, does: Callable[[], Response], searches: bool) -> Response:
+        """Answer a request for a page on a thread."""
+        with self._counted():
+            if searches:
+                return await hop(self._searches, self._searched, does)
+            return await hop(self._threads, does)
+
+    async def _nowhere(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "text/html" in Headers(scope=scope).get("accept", "") and scope["method"] == "GET":
+            response = await self.console.nowhere(HttpRequest(scope, receive))
+            await response(scope, receive, send)
+            return
+        msg = "there is no such route; /api/v1/openapi.json lists the routes"
+        raise Problem(404, "no_route", msg)
 
     async def _answer(self, route: Route, request: HttpRequest) -> Response:
         """Check a request by its route's line in the table, and do what it asks."""
@@ -133,7 +167,6 @@ class Server:
             given.append(checked(body_of(text), route.body, "body"))
         call = Call(
             app=self._app,
-            plans=self._plans,
             health=self._health,
             actor=token.name if token else "",
             known=token is not None,
@@ -159,7 +192,7 @@ class Server:
             log.warning("the store has not answered for %g s", health.PATIENCE)
             return Reply(health.UNAVAILABLE, 503)
 
-    def _searched(self, do: Do) -> Document | Reply:
+    def _searched(self, do: Callable[[], T]) -> T:
         """Run a search, and end it in time for the next one."""
         end = time.monotonic() + LONGEST_SEARCH
         search.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
@@ -167,20 +200,19 @@ class Server:
 
 
 class _Place:
-    """One path: finds the route by its method."""
+    """One path: finds the function by the method."""
 
-    def __init__(self, server: Server, routes: Mapping[str, Route]) -> None:
-        self._server = server
-        self._routes = routes
+    def __init__(self, methods: Mapping[str, Handler]) -> None:
+        self._methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
-        route = self._routes.get("GET" if request.method == "HEAD" else request.method)
-        if route is None:
-            allowed = [*self._routes, *(["HEAD"] if "GET" in self._routes else [])]
+        handler = self._methods.get("GET" if request.method == "HEAD" else request.method)
+        if handler is None:
+            allowed = [*self._methods, *(["HEAD"] if "GET" in self._methods else [])]
             names = ", ".join(allowed)
             raise Problem(405, "no_method", f"use one of: {names}", {"allow": names})
-        response = await self._server.answer(route, request)
+        response = await handler(request)
         await response(scope, receive, send)
 
 
@@ -198,10 +230,6 @@ class _Out:
             for name, value in guard.HEADERS.items():
                 headers.setdefault(name, value)
         await self._send(message)
-
-
-async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - ASGI's
-    raise Problem(404, "no_route", "there is no such route; /api/v1/openapi.json lists the routes")
 
 
 def _response(route: Route, result: Document | Reply) -> Response:

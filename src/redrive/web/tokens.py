@@ -59,6 +59,15 @@ class Tokens:
         equal = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
         return equal[0] if equal else None
 
+    def named(self, name: str) -> list[Token]:
+        """Return the tokens of this name."""
+        return [token for token in self._tokens if token.name == name]
+
+    def strongest(self) -> Token:
+        """Return the token that may do most, but not reveal unless all may."""
+        by_right = {token.right: token for token in reversed(self._tokens)}
+        return by_right.get("act") or by_right.get("reveal") or by_right["read"]
+
 
 def made(name: str, right: str, token: str) -> Token:
     """Make a token, or raise UsageError."""
@@ -75,10 +84,10 @@ def made(name: str, right: str, token: str) -> Token:
 
 
 def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
-    """Read the tokens of the environment; their name is `api`."""
+    """Read the tokens of the environment: `api-read`, `api-act` and `api-reveal`."""
     environ = os.environ if environ is None else environ
     texts = [(right, environ.get(variable)) for variable, right in VARIABLES.items()]
-    return [made("api", right, text) for right, text in texts if text]
+    return [made(f"api-{right}", right, text) for right, text in texts if text]
 
 
 def from_file(path: Path) -> list[Token]:
@@ -103,19 +112,19 @@ def from_file(path: Path) -> list[Token]:
     return list(tokens.values())
 
 
-def write_file(path: Path) -> None:
-    """Make a file with two new tokens, for its owner only."""
-    lines = [f"{name} {right} {secrets.token_urlsafe(32)}" for name, right in _FIRST.items()]
+def write_file(path: Path, operator: str = "operator") -> None:
+    """Make a file with two new tokens, one to read and one to act, for its owner only."""
+    operator = operator if _NAME.fullmatch(operator) and operator != "reader" else "operator"
+    first: Mapping[str, Right] = {"reader": "read", operator: "act"}
+    lines = [f"{name} {right} {secrets.token_urlsafe(32)}" for name, right in first.items()]
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         made_at = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         msg = f"cannot create the file of tokens {path}: {error.strerror}"
         raise UsageError(msg) from error
     with open(made_at, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
         file.write("\n".join(["# name, right, token", *lines, ""]))
-
-
-_FIRST: Mapping[str, Right] = {"reader": "read", "operator": "act"}
 
 
 def _hash(token: str) -> bytes:

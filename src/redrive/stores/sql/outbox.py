@@ -214,7 +214,9 @@ class SqlOutbox(SqlBase):
         """Return the jobs of one chunk; see the contract."""
         row = self._read(lambda tx: tx.one("plan_chunk", (plan_id, chunk, tx.now())))
         jobs: list[Any] = json.loads(row[0]) if row else []
-        return [PlannedJob(job_id, edits, State(state)) for job_id, edits, state in jobs]
+        return [
+            PlannedJob(job_id, edits, State(state), *more) for job_id, edits, state, *more in jobs
+        ]
 
     def drop_plan(self, plan_id: str) -> None:
         """Remove a plan; nothing happens if there is none."""

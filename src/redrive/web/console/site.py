@@ -1,0 +1,380 @@
+"""Requests for pages: who asks, what they may do, and the answer.
+
+Cookies are read here and nowhere else, and tokens in headers are not read here. A change is a POST of a
+form that carries the session's own word, from a page of this origin.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+from urllib.parse import quote, unquote, urlsplit
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import RedirectResponse, Response
+
+from redrive.app import Redrive
+from redrive.errors import RedriveError, StoreError
+from redrive.jobs.logger import log
+from redrive.web import LOOPBACK, guard
+from redrive.web.call import Problem, problem_of
+from redrive.web.console import views
+from redrive.web.console.assets import by_public_name
+from redrive.web.console.forms import FORMS, Form, back_of, body_of, fields_of
+from redrive.web.console.pages import Pages
+from redrive.web.console.parts import PARTS
+from redrive.web.console.sessions import LONGEST, Session, Sessions, cookie_name
+from redrive.web.console.texts import language_of, texts
+from redrive.web.console.views import PAGES, Page
+from redrive.web.console.visit import Place, Shared, Visit
+from redrive.web.health import Health
+from redrive.web.messages import PATH, Request
+from redrive.web.reads import checked, query_of, read
+from redrive.web.tokens import Token, Tokens
+
+Runner = Callable[[Callable[[], Response], bool], Awaitable[Response]]
+"""Runs a function on a thread; True for one that searches."""
+Handler = Callable[[HttpRequest], Awaitable[Response]]
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'",
+    # no-referrer would make the origin of a form `null`.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "vary": "Cookie, Accept-Language",
+}
+FORM = "application/x-www-form-urlencoded"
+_NOTICE = "_notice"
+_FOREVER = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
+
+
+class Console:
+    """The pages of one app; `paths` are its routes."""
+
+    def __init__(
+        self, app: Redrive, tokens: Tokens | None, health: Health, run: Runner, place: Place
+    ) -> None:
+        self._app = app
+        self._health = health
+        self._run = run
+        self._place = place
+        self._shared = Shared()
+        self._pages = Pages()
+        self.sessions = Sessions(app, tokens)
+
+    def paths(self) -> dict[str, dict[str, Handler]]:
+        """Return the function of each path and method."""
+        found: dict[str, dict[str, Handler]] = {
+            "/-/{name}": {"GET": self._asset},
+            "/part/{name}": {"GET": self._part},
+            "/sign-in": {"GET": self._ask_token, "POST": self._sign_in},
+            "/sign-out": {"POST": self._sign_out},
+            "/jobs/{job}/reveal": {"POST": self._reveal},
+        }
+        for page in PAGES:
+            found.setdefault(page.path, {})["GET"] = partial(self._page, page)
+        for path, form in FORMS.items():
+            found.setdefault(path, {})["POST"] = partial(self._form, form)
+        return found
+
+    def opening_path(self) -> str:
+        """Return the path of a page that signs in once, as the token that may act."""
+        token = self.sessions.strongest()
+        return "/" if token is None else f"/sign-in?once={self.sessions.once(token)}"
+
+    async def nowhere(self, request: HttpRequest) -> Response:
+        """Answer a request of a browser for a page that there is not."""
+
+        def does(visit: Visit) -> Response:
+            raise Problem(404, "no_route", visit.texts("error.no_page"))
+
+        return await self._answer(request, does)
+
+    async def _asset(self, request: HttpRequest) -> Response:
+        asset = by_public_name().get(request.path_params["name"])
+        if asset is None:
+            raise Problem(404, "no_route", "there is no such file")
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        headers = _FOREVER | ({"content-encoding": "gzip"} if packed else {})
+        return Response(asset.packed if packed else asset.plain, 200, headers, asset.kind)
+
+    async def _page(self, page: Page, request: HttpRequest) -> Response:
+        def does(visit: Visit) -> Response:
+            visit = visit.with_query(_query(request, page.query), _path(request))
+            return self._shown(visit, page.template, page.does(visit))
+
+        return await self._answer(request, does, searches=page.searches)
+
+    async def _part(self, request: HttpRequest) -> Response:
+        name = request.path_params["name"]
+        part = PARTS.get(name)
+        if part is None:
+            raise Problem(404, "no_route", "there is no such part")
+
+        def does(visit: Visit) -> Response:
+            asked = replace(visit.with_query(_query(request, part.query)), is_part=True)
+            html = self._pages.part(asked, name).html
+            return Response(html, 200, dict(HEADERS), "text/html")
+
+        return await self._answer(request, does)
+
+    async def _form(self, form: Form, request: HttpRequest) -> Response:
+        def does(visit: Visit) -> Response:
+            route, fields = form.route, visit.form or {}
+            visit = visit.with_query(None, _path(request))
+            try:
+                asked = body_of(fields, route, visit.path)
+                result = route.does(visit, checked(asked, form.kind, "form", strict=False))
+            except (Problem, RedriveError) as error:
+                if not form.page or isinstance(error, StoreError):
+                    raise
+                return self._again(visit, form.page, error)
+            self._shared.clear()
+            names = {**visit.path, **{n: v for n, v in asked.items() if isinstance(v, str)}}
+            undo = form.undo.format(**names) if form.undo else ""
+            to = form.goes(result) or back_of(fields)
+            return self._gone(visit, to, form.notice, undo, names)
+
+        return await self._answer(
+            request, does, right=form.route.right, searches=form.route.searches
+        )
+
+    def _again(self, visit: Visit, path: str, error: Problem | RedriveError) -> Response:
+        """Show the page of a form again, with what was typed and why it was refused."""
+        page = next(page for page in PAGES if page.path == path)
+        problem = _problem_of(error)
+        visit = visit.refused(problem.detail)
+        return self._shown(visit, page.template, page.does(visit), problem.status)
+
+    async def _reveal(self, request: HttpRequest) -> Response:
+        def does(visit: Visit) -> Response:
+            visit = visit.with_query(None, _path(request))
+            return self._shown(visit, "job.html", views.job(visit, reveal=True))
+
+        return await self._answer(request, does, right="reveal")
+
+    async def _ask_token(self, request: HttpRequest) -> Response:
+        """Show the form for a token; a code of `redrive serve --open` needs none."""
+        query = query_of(request.scope["query_string"])
+        back = back_of({"back": query.get("next", "")})
+
+        def does() -> Response:
+            token = self.sessions.take(query.get("once", ""))
+            if token is None and "once" in query:
+                return self._gate(request, back, "sign_in.used", 401)
+            return self._welcome(request, token, back) if token else self._gate(request, back)
+
+        return await self._run(does, False)
+
+    async def _sign_in(self, request: HttpRequest) -> Response:
+        _check_origin(request)
+        fields = fields_of(await read(request, FORM))
+        back = back_of({"back": fields.get("next", "")})
+
+        def does() -> Response:
+            token = self.sessions.sign_in(fields.get("token", "").strip())
+            if token is None:
+                return self._gate(request, back, "sign_in.wrong", 401)
+            return self._welcome(request, token, back)
+
+        return await self._run(does, False)
+
+    def _welcome(self, request: HttpRequest, token: Token, back: str) -> Response:
+        response = _redirect(request, back)
+        self._set(request, response, self.sessions.open(token)[1])
+        return response
+
+    def _gate(
+        self, request: HttpRequest, back: str, error: str = "", status: int = 200
+    ) -> Response:
+        t = texts(language_of(request.headers.get("accept-language", "")))
+        html = self._pages.bare(
+            "sign_in.html",
+            t,
+            _root(request),
+            {"place": self._place, "next": back, "error": t(error) if error else ""},
+        )
+        return Response(html, status, dict(HEADERS), "text/html")
+
+    async def _sign_out(self, request: HttpRequest) -> Response:
+        def does(visit: Visit) -> Response:
+            self.sessions.close(visit.session)
+            response = _redirect(request, "/sign-in")
+            response.delete_cookie(self._cookie(request), path=_root(request) or "/")
+            return response
+
+        return await self._answer(request, does)
+
+    async def _answer(
+        self,
+        request: HttpRequest,
+        does: Callable[[Visit], Response],
+        *,
+        right: str = "read",
+        searches: bool = False,
+    ) -> Response:
+        """Check who asks, and answer; what goes wrong is a page, too."""
+        text = ""
+        if request.method == "POST":
+            _check_origin(request)
+            text = await read(request, FORM)
+        return await self._run(partial(self._checked, request, text, does, right), searches)
+
+    def _checked(
+        self, request: HttpRequest, text: str, does: Callable[[Visit], Response], right: str
+    ) -> Response:
+        session = self.sessions.read(request.cookies.get(self._cookie(request)))
+        if session is None:
+            return self._no_session(request)
+        visit = self._visit(request, session, fields_of(text) if text else None)
+        try:
+            if not session.token.allows(right):
+                msg = f"the token {session.token.name!r} may {session.token.right}; this needs {right!r}"
+                raise Problem(403, "not_allowed", msg)
+            if visit.form is not None and not _same(visit.form.get("csrf", ""), session.csrf):
+                raise Problem(403, "old_form", visit.texts("error.old_form"))
+            response = does(visit)
+        except (Problem, RedriveError) as error:
+            response = self._problem(request, visit, error)
+        except TimeoutError as error:  # of a search that ran too long
+            response = self._problem(request, visit, Problem(504, "too_long", str(error)))
+        if cookie := self.sessions.renewed(session):
+            self._set(request, response, cookie)
+        return response
+
+    def _visit(self, request: HttpRequest, session: Session, form: dict[str, str] | None) -> Visit:
+        query = request.scope["query_string"].decode("ascii", "replace")
+        path = request.scope["path"].removeprefix(_root(request)) or "/"
+        return Visit(
+            app=self._app,
+            health=self._health,
+            actor=session.token.name,
+            known=True,
+            may_reveal=session.token.allows("reveal"),
+            root=_root(request),
+            path={},
+            session=session,
+            texts=texts(language_of(request.headers.get("accept-language", ""))),
+            shared=self._shared,
+            place=self._place,
+            address=f"{path}?{query}" if query else path,
+            form=form,
+            notice=_read_notice(request.cookies.get(self._cookie(request) + _NOTICE, "")),
+            cookie=self._cookie(request),
+        )
+
+    def _no_session(self, request: HttpRequest) -> Response:
+        path = request.scope["path"].removeprefix(_root(request))
+        if path.startswith("/part/"):
+            return Response("", 401, dict(HEADERS))
+        query = request.scope["query_string"].decode("ascii", "replace")
+        to = f"{path}?{query}" if query else path
+        if request.method != "GET":
+            to = urlsplit(request.headers.get("referer", "")).path.removeprefix(_root(request))
+        more = f"?next={quote(to, safe='')}" if to not in {"", "/"} else ""
+        return _redirect(request, f"/sign-in{more}")
+
+    def _shown(
+        self, visit: Visit, template: str, data: Mapping[str, Any], status: int = 200
+    ) -> Response:
+        html = self._pages.page(visit, template, data)
+        response = Response(html, status, dict(HEADERS), "text/html")
+        if visit.notice:
+            response.delete_cookie(visit.cookie + _NOTICE, path=visit.root or "/")
+        return response
+
+    def _gone(
+        self, visit: Visit, to: str, notice: str, undo: str, names: Mapping[str, str]
+    ) -> Response:
+        """Lead somebody on after an action, with a notice of what was done."""
+        response = RedirectResponse(visit.root + to, 303, dict(HEADERS))
+        if notice:
+            shown = {n: v[:100] for n, v in names.items() if n in PATH}
+            value = quote(json.dumps({"key": notice, "values": shown, "undo": undo}))
+            response.set_cookie(
+                f"{visit.cookie}{_NOTICE}",
+                value,
+                max_age=60,
+                path=visit.root or "/",
+                httponly=True,
+                samesite="strict",
+            )
+        return response
+
+    def _problem(
+        self, request: HttpRequest, visit: Visit, error: Problem | RedriveError
+    ) -> Response:
+        problem = _problem_of(error)
+        if isinstance(error, StoreError):
+            log.warning("%s %s: %s", request.method, request.scope["path"], error)
+        if request.scope["path"].removeprefix(_root(request)).startswith("/part/"):
+            return Response("", problem.status, dict(HEADERS))
+        data = {"here": "", "line": "redrive doctor", "problem": problem}
+        return self._shown(visit, "error.html", data, problem.status)
+
+    def _cookie(self, request: HttpRequest) -> str:
+        port = request.headers.get("host", "").rpartition(":")[2]
+        return cookie_name(_root(request), port, self._place.name)
+
+    def _set(self, request: HttpRequest, response: Response, value: str) -> None:
+        is_local = guard.name_of(request.headers.get("host", "")) in LOOPBACK
+        response.set_cookie(
+            self._cookie(request),
+            value,
+            max_age=int(LONGEST),
+            path=_root(request) or "/",
+            secure=not is_local,
+            httponly=True,
+            samesite="lax",
+        )
+
+
+def _problem_of(error: Problem | RedriveError) -> Problem:
+    return error if isinstance(error, Problem) else problem_of(error)
+
+
+def _root(request: HttpRequest) -> str:
+    return str(request.scope.get("root_path", ""))
+
+
+def _redirect(request: HttpRequest, to: str) -> Response:
+    return RedirectResponse(_root(request) + to, 303, dict(HEADERS))
+
+
+def _query(request: HttpRequest, kind: type[Request]) -> Request:
+    return checked(query_of(request.scope["query_string"]), kind, "query", strict=False)
+
+
+def _path(request: HttpRequest) -> dict[str, str]:
+    path = dict(request.path_params)
+    for name, value in path.items():
+        checked(value, PATH[name], f"path.{name}")
+    return path
+
+
+def _check_origin(request: HttpRequest) -> None:
+    """Refuse a form of another origin, or one that does not say which it is of."""
+    guard.check_origin(request.headers)
+    if not {"origin", "sec-fetch-site"} & set(request.headers):
+        msg = "the request does not say which page it comes from: send it from a browser"
+        raise Problem(403, "no_origin", msg)
+
+
+def _same(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode(), known.encode())
+
+
+def _read_notice(value: str) -> dict[str, Any]:
+    """Read what was done; a cookie is not believed to be ours."""
+    try:
+        notice = cast("dict[str, Any]", json.loads(unquote(value)))
+        is_ours = isinstance(notice, dict) and {"key", "values", "undo"} <= notice.keys()
+        return notice if is_ours and isinstance(notice["values"], dict) else {}
+    except (ValueError, RecursionError):
+        return {}

@@ -1,0 +1,162 @@
+// Redrive console: refreshing, keys, copying. Every page can be read without it.
+"use strict";
+(() => {
+  const $ = (query, from = document) => from.querySelector(query);
+  const all = (query, from = document) => [...from.querySelectorAll(query)];
+  const pulse = $("#pulse");
+  if (!pulse) return;
+  const beat = $(".beat", pulse), button = $("[data-live]", pulse), clock = $("#clock");
+  const words = pulse.dataset;
+
+  // A refresh must not untick boxes, close details or reset fields: the server does not know them.
+  Idiomorph.defaults.ignoreActiveValue = true;
+  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
+    !(name === "open" || name === "checked" || name === "hidden" || (name === "value" && node.matches("input, textarea, select")));
+
+  let paused = false, failures = 0, signedOut = false, seen = clock ? clock.textContent : "";
+  const next = new Map();
+  const parts = () => all("[data-every]").filter((part) => Number(part.dataset.every) > 0);
+
+  const isHeld = () => Boolean($("main [data-rows] input:checked, main .menu[open], main form[data-touched], dialog[open]"));
+
+  function say(text, kind) {
+    if (beat.textContent !== text) beat.textContent = text;
+    beat.className = "beat " + kind;
+  }
+
+  function show() {
+    const some = parts().filter((part) => part.id !== "part-nav");
+    button.hidden = !some.length || signedOut;
+    button.setAttribute("aria-pressed", String(paused));
+    if (signedOut || !some.length) return;
+    const every = Math.min(...some.map((part) => Number(part.dataset.every)));
+    if (paused) say(words.paused, "still");
+    else if (failures) say(words.lost.replace("{c}", seen), "lost");
+    else if (isHeld()) say(words.held, "still");
+    else say(words.live.replace("{s}", every), "");
+  }
+
+  function tick() {
+    if (!signedOut && !paused && !document.hidden && !isHeld()) {
+      const now = Date.now();
+      for (const part of parts()) {
+        const every = Number(part.dataset.every) * 1000;
+        if (!next.has(part.id)) next.set(part.id, now + every);
+        if (now < next.get(part.id)) continue;
+        next.set(part.id, now + Math.max(every, failures ? Math.min(30000, every * 2 ** failures) : 0));
+        htmx.trigger(part, "refresh");
+      }
+    }
+    show();
+  }
+
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const { xhr, successful, elt } = event.detail;
+    if (xhr && xhr.status === 401) {
+      signedOut = true;
+      say(words.out + " ", "lost");
+      const link = document.createElement("a");
+      link.href = words.to + "?next=" + encodeURIComponent(location.pathname.slice(words.to.length - "/sign-in".length) + location.search);
+      link.textContent = words.signIn;
+      beat.append(link);
+    } else if (successful) {
+      failures = 0;
+    } else {
+      failures += 1;
+    }
+    document.body.classList.toggle("stale", failures > 0 || signedOut);
+    show();
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    const dated = all("[data-at]").map((part) => part.dataset.at).sort().pop();
+    if (dated) { seen = dated + " UTC"; clock.textContent = seen; }
+    const titled = $("[data-title]");
+    if (titled) document.title = titled.dataset.title + document.title.slice(document.title.lastIndexOf(" · ", document.title.lastIndexOf(" · ") - 1));
+    ready();
+  });
+
+  button.addEventListener("click", () => { paused = !paused; show(); });
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("main form:not([role=search])");
+    if (form && !event.target.matches("[data-rows] input[type=checkbox]")) form.dataset.touched = "";
+    count();
+  });
+
+  // Ticked rows.
+  function count() {
+    const place = $("[data-count]");
+    if (!place) return;
+    const ticked = all("[data-rows] input[name=q]:checked").length;
+    place.dataset.none = place.dataset.none || place.textContent;
+    place.textContent = ticked ? place.dataset.count.replace("{n}", ticked) : place.dataset.none;
+    all("[data-rows] input[name=q]").forEach((box) => box.closest("tr, li").classList.toggle("on", box.checked));
+    show();
+  }
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-all]")) all("[data-rows] input[name=q]:enabled").forEach((box) => { box.checked = event.target.checked; });
+    count();
+  });
+
+  // Copying, also where the page was not sent over HTTPS.
+  async function copy(text) {
+    if (navigator.clipboard && isSecureContext) return navigator.clipboard.writeText(text);
+    const area = document.createElement("textarea");
+    area.value = text;
+    area.className = "sr";
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  document.addEventListener("click", (event) => {
+    const copier = event.target.closest("[data-copy]");
+    if (copier) {
+      const label = copier.getAttribute("aria-label");
+      copy(copier.dataset.copy).then(() => {
+        copier.classList.add("done");
+        copier.setAttribute("aria-label", copier.dataset.done);
+        setTimeout(() => { copier.classList.remove("done"); copier.setAttribute("aria-label", label); }, 1500);
+      });
+    }
+    all(".menu[open]").filter((menu) => !menu.contains(event.target)).forEach((menu) => { menu.open = false; });
+  });
+  function ready() { all("[data-copy][hidden]").forEach((one) => { one.hidden = false; }); count(); }
+
+  // Keys. None of them changes anything by itself.
+  const keys = $("#keys"), off = $("#keys-off");
+  off.checked = localStorage.getItem("redrive-keys") === "off";
+  off.addEventListener("change", () => localStorage.setItem("redrive-keys", off.checked ? "off" : "on"));
+  let going = 0;
+  const rows = () => all("[data-row]");
+  const at = () => rows().findIndex((row) => row.classList.contains("at"));
+  function move(step) {
+    const list = rows(), to = list[Math.max(0, Math.min(list.length - 1, at() + step))];
+    if (!to) return;
+    list.forEach((row) => row.classList.toggle("at", row === to));
+    ($("[data-open]", to) || to).focus();
+    to.scrollIntoView({ block: "nearest" });
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") all(".menu[open]").forEach((menu) => { menu.open = false; $("summary", menu).focus(); });
+    if (event.ctrlKey || event.metaKey || event.altKey || off.checked && event.key !== "?" || event.target.closest("input:not([type=checkbox]), textarea, select, dialog[open]")) return;
+    const row = rows()[at()], press = (query) => { const one = (row && $(query, row)) || $("main " + query); if (one) one.click(); };
+    const link = Date.now() - going < 1500 && $(`.nav [data-go="${event.key}"]`);
+    if (link) { going = 0; link.click(); return; }
+    switch (event.key) {
+      case "/": event.preventDefault(); ($("main input[type=search]") || $("#find")).focus(); break;
+      case "g": going = Date.now(); break;
+      case "j": move(1); break;
+      case "k": move(-1); break;
+      case "x": if (row && $("input[name=q]", row)) $("input[name=q]", row).click(); break;
+      case "r": press("[data-retry]"); break;
+      case "n": if ($("#note")) { event.preventDefault(); $("#note").open = true; $("#note textarea").focus(); } break;
+      case ".": button.click(); break;
+      case "?": keys.showModal(); break;
+    }
+  });
+
+  ready();
+  setInterval(tick, 500);
+  document.addEventListener("visibilitychange", show);
+  tick();
+})();

@@ -1,0 +1,71 @@
+"""The texts of the console, one file a language: `texts/en.toml`.
+
+A text may have values in braces. One with a number is a pair, the singular first: `t("jobs", n=3)`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from markupsafe import Markup
+
+FOLDER = Path(__file__).with_name("texts")
+DEFAULT = "en"
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+class Texts:
+    """The texts of one language."""
+
+    def __init__(self, language: str, texts: dict[str, str | list[str]]) -> None:
+        self.language = language
+        self._texts = texts
+
+    def __call__(self, key: str, /, n: int | None = None, **values: object) -> Markup:
+        """Return a text with its values, which are escaped unless they are markup already."""
+        text = self._texts[key]
+        if isinstance(text, list):
+            text = text[0 if n == 1 else -1]
+        return Markup(text).format(n="" if n is None else number(n), **values)  # noqa: S704 - ours
+
+    def span(self, seconds: float, *, units: int = 2) -> str:
+        """Return a duration in at most so many units: 4 h 38 min."""
+        left = round(seconds)
+        if left < 1:
+            return str(self("unit.second", n=0) if seconds <= 0 else self("unit.below"))
+        words: list[str] = []
+        for unit, size in _UNITS:
+            count, left = divmod(left, size)
+            if count and len(words) < units:
+                words.append(str(self(f"unit.{unit}", n=count)))
+            elif words:
+                break
+        return " ".join(words)
+
+
+def number(value: float) -> str:
+    """Write a number with separators."""
+    return f"{value:,}"
+
+
+@cache
+def texts(language: str = DEFAULT) -> Texts:
+    """Return the texts of a language."""
+    return Texts(language, tomllib.loads((FOLDER / f"{language}.toml").read_text("utf-8")))
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """Return the languages that there are, the default first."""
+    return DEFAULT, *sorted(path.stem for path in FOLDER.glob("*.toml") if path.stem != DEFAULT)
+
+
+def language_of(accepted: str) -> str:
+    """Return the first language of an Accept-Language header that there is."""
+    for wanted in accepted.lower().split(",")[:20]:
+        name = wanted.partition(";")[0].strip().partition("-")[0]
+        if name in languages():
+            return name
+    return DEFAULT

@@ -1,0 +1,112 @@
+"""One request for a page: who asks, in which language, and what is shared between those who ask."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar, cast
+
+from redrive.desk.desk import Desk
+from redrive.web.call import Call
+from redrive.web.console.sessions import Session
+from redrive.web.console.texts import Texts
+from redrive.web.tokens import RIGHTS
+
+T = TypeVar("T")
+_MOST = 500
+"""How many answers are kept, at most."""
+_RECENT = 60.0
+
+
+class Shared:
+    """Answers that all callers share for a while; one of them asks, the others wait for it."""
+
+    def __init__(self) -> None:
+        self._entries: dict[object, tuple[threading.Lock, float, Any]] = {}
+        self._lock = threading.Lock()
+        self._changes = 0
+
+    def get(self, key: object, seconds: float | Callable[[T], float], ask: Callable[[], T]) -> T:
+        """Return the answer of the last `seconds` (these may depend on it), or ask.
+
+        Errors are not kept, nor is what was asked before a change.
+        """
+        with self._lock:
+            changes = self._changes
+            lock = self._entries.setdefault(key, (threading.Lock(), 0.0, None))[0]
+        with lock:
+            _, ends, answer = self._entries.get(key, (lock, 0.0, None))
+            if time.monotonic() >= ends:
+                answer = ask()
+                lasts = seconds(answer) if callable(seconds) else seconds
+                with self._lock:
+                    if changes == self._changes:
+                        self._entries[key] = lock, time.monotonic() + lasts, answer
+                    while len(self._entries) > _MOST:
+                        self._entries.pop(next(iter(self._entries)))
+            return cast("T", answer)
+
+    def last(self, key: object) -> Any:
+        """Return the last answer if it is not a minute old, without asking; else None."""
+        _, ends, answer = self._entries.get(key, (None, 0.0, None))
+        return answer if time.monotonic() < ends + _RECENT else None
+
+    def clear(self) -> None:
+        """Forget all answers: something was changed."""
+        with self._lock:
+            self._changes += 1
+            self._entries.clear()
+
+
+class Place(NamedTuple):
+    """What the console says about where it is."""
+
+    name: str
+    environment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit(Call):
+    """What every page's function is given."""
+
+    session: Session
+    texts: Texts
+    shared: Shared
+    place: Place
+    query: Any = None
+    """What the query says, by the page's type."""
+    is_part: bool = False
+    """True if a part was asked for by itself: then it is worth waiting for."""
+    address: str = "/"
+    """The path and query of the page, without the root."""
+    form: Mapping[str, str] | None = None
+    """What was typed into a form that is shown again, with its error."""
+    error: str = ""
+    notice: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What was done just now."""
+    cookie: str = ""
+    """The name of the session's cookie."""
+
+    def with_query(self, query: Any, path: Mapping[str, str] | None = None) -> Visit:
+        """Return the visit with what its query says, and the names in its path."""
+        return replace(self, query=query, path=self.path if path is None else path)
+
+    def refused(self, error: str) -> Visit:
+        """Return the visit with the error of a form that is shown again."""
+        return replace(self, error=error)
+
+    @property
+    def desk(self) -> Desk:
+        """Where jobs are read, masked."""
+        return self.app.desk
+
+    @property
+    def right(self) -> str:
+        """What the visitor may do."""
+        return self.session.token.right
+
+    def may(self, right: str) -> bool:
+        """Return True if the visitor's right includes this one."""
+        return RIGHTS.index(right) <= RIGHTS.index(self.right)

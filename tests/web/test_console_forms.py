@@ -1,0 +1,175 @@
+"""What people do in the console: by the same plans and actions as elsewhere, under their own name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from consolekit import Visitor
+from redrive import Redrive
+from shopkit import dead_letter, name
+from webkit import READ
+
+
+def plan_of(visitor: Visitor, verb: str, q: str) -> str:
+    answer = visitor.send("/plans", verb=verb, q=q)
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"), [("retry", "pending"), ("resolve", "resolved"), ("discard", "resolved")]
+)
+def test_one_job_is_changed_at_once_and_can_be_undone(app: Redrive, verb: str, state: str) -> None:
+    visitor = Visitor(app)
+    answer = visitor.send(f"/jobs/{name(1)}/{verb}", reason="by hand", back="/jobs?q=state:dead")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/jobs?q=state:dead")
+    assert app.get(name(1)).state == state
+    action = app.desk.log.actions()[0]
+    assert (action.actor, action.verb, action.reason) == ("mira", verb, "by hand")
+    page = visitor.page("/jobs?q=state:dead")
+    undo = [post for post in page.posts() if post.endswith("/reopen")]
+    if verb == "retry":
+        assert not undo
+    else:
+        visitor.send(undo[0])
+        assert app.get(name(1)).state == "dead"
+    assert "is due now" not in visitor.page("/runs").text  # a notice is shown once
+
+
+def test_a_discard_without_a_reason_is_refused_where_it_was_asked(app: Redrive) -> None:
+    answer = Visitor(app).send(f"/jobs/{name(1)}/discard", back="/")
+    assert answer.status_code == 400
+    assert "reason" in answer.text
+    assert f"/jobs/{name(1)}/retry" in answer.text
+    assert app.get(name(1)).state == "dead"
+
+
+def test_a_plan_becomes_a_run_of_exactly_its_jobs(app: Redrive) -> None:
+    visitor = Visitor(app)
+    path = plan_of(visitor, "retry", "G1")
+    page = visitor.page(path)
+    assert "Retry 3 jobs" in page.text
+    app.store.add([dead_letter(50)])  # came later
+    fields = {"canary": "1", "rate": "20/s", "ramp": "true", "stop_on": "5%", "name": "outage"}
+    done = visitor.send(f"{path}/carry-out", confirm="3", reason="it is back", **fields)
+    assert (done.status_code, done.headers["location"]) == (303, "/runs/R1")
+    run = app.desk.runs.get("R1")
+    assert (run.total, run.by, run.name, run.reason) == (3, "mira", "outage", "it is back")
+    assert (run.spec.canary, run.spec.rate, run.spec.ramp, run.spec.stop_on) == (
+        1,
+        20.0,
+        True,
+        "5%",
+    )
+    assert visitor.send(f"{path}/carry-out", confirm="3").headers["location"] == "/runs/R1"
+    assert len(app.desk.runs.recent()) == 1
+    assert "Done: 3 of 3 jobs" in visitor.page(path).text
+
+
+def test_a_wrong_number_changes_nothing_and_keeps_what_was_typed(app: Redrive) -> None:
+    visitor = Visitor(app)
+    path = plan_of(visitor, "retry", "G1")
+    answer = visitor.send(f"{path}/carry-out", confirm="4", name="typed before", canary="2")
+    assert answer.status_code == 409
+    assert "confirm must be 3" in answer.text
+    assert 'value="typed before"' in answer.text
+    assert 'name="canary" inputmode="numeric" value="2"' in answer.text
+    assert app.desk.runs.recent() == []
+    odd = visitor.send(f"{path}/carry-out", confirm="3", rate="fast")
+    assert odd.status_code == 400
+    assert "rate" in odd.text
+
+
+def test_many_jobs_and_any_discard_are_confirmed_by_typing(app: Redrive) -> None:
+    visitor = Visitor(app)
+    few = visitor.page(plan_of(visitor, "resolve", "G1"))
+    assert {"type": "hidden", "name": "confirm", "value": "2"} in few.all("input")
+    gone = visitor.page(plan_of(visitor, "discard", "G1"))
+    assert [box for box in gone.all("input") if box.get("id") == "confirm"]
+    app.store.add([dead_letter(number) for number in range(100, 201)])
+    path = plan_of(visitor, "resolve", "state:dead")
+    many = visitor.page(path)
+    assert [box for box in many.all("input") if box.get("id") == "confirm"]
+    assert visitor.send(f"{path}/carry-out", confirm="1,06").status_code == 409
+    assert visitor.send(f"{path}/carry-out", confirm=" 105 ").status_code == 303
+    assert app.desk.jobs.find(state="dead").jobs == []
+
+
+def test_ticked_rows_are_the_plan_and_nothing_else(app: Redrive) -> None:
+    visitor = Visitor(app)
+    fields = {"verb": "retry", "q": [name(1), name(3)], "csrf": visitor.csrf()}
+    answer = visitor.ask("POST", "/plans", data=fields, headers={"origin": "http://127.0.0.1:9200"})
+    assert "Retry 2 jobs" in visitor.page(answer.headers["location"]).text
+    page = visitor.page("/jobs?q=state:dead")
+    values = [button.get("value") for button in page.all("button")]
+    assert "discard state:dead" in values
+    one = visitor.send("/plans", one="retry G2")
+    assert "Retry 1 job" in visitor.page(one.headers["location"]).text
+    assert visitor.send("/plans", verb="retry").status_code == 400
+
+
+def test_resolving_a_group_marks_it(app: Redrive) -> None:
+    visitor = Visitor(app)
+    path = plan_of(visitor, "resolve", "G1")
+    visitor.send(f"{path}/carry-out", confirm="2", reason="mended")
+    assert app.desk.groups.get("G1").record.status == "resolved"
+    page = visitor.page("/groups/G1")
+    assert "reopen G1" in [button.get("value") for button in page.all("button")]
+    again = visitor.send("/plans", one="reopen G1").headers["location"]
+    assert "Reopen 2 jobs" in visitor.page(again).text
+    visitor.send("/groups/G1/mark", resolved="false")
+    assert app.desk.groups.get("G1").record.status == "open"
+
+
+def test_a_note_is_written_and_removed(app: Redrive) -> None:
+    visitor = Visitor(app)
+    visitor.send("/groups/G1/note", note="they know", back="/groups/G1")
+    record = app.desk.groups.get("G1").record
+    assert (record.note, record.noted_by) == ("they know", "mira")
+    visitor.send("/groups/G1/note", note="", back="/groups/G1")
+    assert app.desk.groups.get("G1").record.note == ""
+
+
+def test_a_run_is_paused_resumed_and_cancelled(app: Redrive) -> None:
+    visitor = Visitor(app)
+    app.desk.runs.start("G1", actor="mira")
+    for verb, phase in (("pause", "paused"), ("resume", "live"), ("cancel", "cancelled")):
+        assert visitor.send(f"/runs/R1/{verb}", back="/runs/R1").headers["location"] == "/runs/R1"
+        assert app.desk.runs.get("R1").phase == phase
+        assert phase in visitor.page("/runs/R1").text
+    assert visitor.send("/runs/R1/pause").status_code == 409
+
+
+def test_a_lane_is_paused_and_resumed(app: Redrive) -> None:
+    visitor = Visitor(app)
+    page = visitor.page("/system?pause=mail.send")
+    assert {"type": "hidden", "name": "lane", "value": "mail.send"} in page.all("input")
+    visitor.send("/pauses", lane="mail.send", reason="maintenance", seconds="3600", back="/system")
+    (pause,) = app.desk.lanes.pauses()
+    assert (pause.lane, pause.by, pause.reason) == ("mail.send", "mira", "maintenance")
+    page = visitor.page("/system")
+    assert "paused" in page.text
+    assert "maintenance" in visitor.page("/").text
+    resume = next(b["formaction"] for b in page.all("button") if "formaction" in b)
+    visitor.send(resume, back="/system")
+    assert app.desk.lanes.pauses() == []
+
+
+def test_after_an_action_people_are_where_they_were(app: Redrive) -> None:
+    visitor = Visitor(app)
+    for back in ("//evil.example", "https://evil.example", "javascript:alert(1)"):
+        answer = visitor.send("/groups/G1/note", note="x", back=back)
+        assert answer.headers["location"] == "/"
+    page = visitor.page("/jobs?q=state:dead&order=changed")
+    backs = re.findall(r'name="back" value="([^"]+)"', page.html)
+    assert backs == ["/jobs?q=state:dead&amp;order=changed"] * len(backs)
+    assert backs
+
+
+def test_a_plan_shows_a_reader_what_would_happen(app: Redrive) -> None:
+    path = plan_of(Visitor(app), "retry", "G1")
+    page = Visitor(app, READ).page(path)
+    assert "Carrying out a plan needs a token that may act" in page.text
+    assert Visitor(app, READ).send(f"{path}/carry-out", confirm="3").status_code == 403

@@ -1,0 +1,280 @@
+"""The pages of the console: what they show, to whom, and that nothing in them can run or leak."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from consolekit import REVEAL, Page, Visitor
+from kit import make_failure
+from redrive import Redrive
+from redrive.web.console.parts import PARTS
+from redrive.web.console.views import PAGES
+from redrive.web.console.visit import Shared
+from shopkit import TIMEOUT, dead_letter, name
+from webkit import ACT, READ
+
+ADDRESSES = (
+    "/",
+    "/groups",
+    "/groups/G1?whole=true",
+    "/jobs",
+    f"/jobs/{name(1)}",
+    "/runs",
+    "/system",
+)
+PARTS_OF = {"group": "?group=G1", "facts": "?group=G1", "run": "?run=R1"}
+
+
+def plan_of(visitor: Visitor, verb: str = "retry", q: str = "state:dead") -> str:
+    return visitor.send("/plans", verb=verb, q=q).headers["location"]
+
+
+def every_address(visitor: Visitor) -> list[str]:
+    """Every page and every part, with a plan and a run that is not over."""
+    app = visitor.app
+    app.desk.runs.start("G1", canary=1, stop_on="5%", name="outage", actor="mira")
+    plan = plan_of(Visitor(app))
+    parts = [f"/part/{part}{PARTS_OF.get(part, '')}" for part in PARTS]
+    return [*ADDRESSES, "/runs/R1", plan, "/sign-in", *parts]
+
+
+@pytest.mark.parametrize("token", [READ, ACT, REVEAL])
+def test_every_page_and_part_is_shown_and_has_nothing_inline(app: Redrive, token: str) -> None:
+    visitor = Visitor(app, token)
+    addresses = every_address(visitor)
+    assert {page.path.partition("{")[0] for page in PAGES} <= {
+        re.sub(r"(?<=/)(G1|R1|0[0-9A-Z]+|[\w-]{20,}).*", "", address).partition("?")[0]
+        for address in addresses
+    }
+    for address in addresses:
+        answer = visitor.ask("GET", address)
+        assert answer.status_code == 200, (address, answer.text)
+        page = Page(answer.text)
+        assert "script-src 'self'; style-src 'self'" in answer.headers["content-security-policy"]
+        assert answer.headers["cache-control"] == "no-store"
+        assert (
+            len(page.all("h1")) == (0 if address.startswith("/part/") else 1) or "/part/" in address
+        )
+        for tag, attrs in page.tags:
+            assert tag != "style", address
+            assert "style" not in attrs, (address, tag)
+            assert not [attr for attr in attrs if attr.startswith(("on", "hx-on"))], address
+            assert tag != "script" or "src" in attrs
+            assert not attrs.get("href", "").startswith(("http", "//", "javascript"))
+
+
+def test_the_overview_counts_what_the_desk_counts(app: Redrive) -> None:
+    page = Visitor(app).page("/")
+    assert "4 dead letters, of 3 groups" in page.text
+    assert "/groups/G1" in page.links()
+    assert "INCIDENT 2 jobs pending in the lane pay.charge" in page.text
+    assert "Changed in the last hour" not in page.text
+
+
+def test_an_empty_store_says_what_would_be_here(tmp_path: object) -> None:
+    with Redrive("memory:") as app:
+        visitor = Visitor(app)
+        assert "No dead letters" in visitor.page("/").text
+        assert "redrive demo" in visitor.page("/").text
+        assert "There is no job yet" in visitor.page("/jobs").text
+        assert "No run yet" in visitor.page("/runs").text
+        assert "No group here" in visitor.page("/groups").text
+
+
+def test_groups_are_filtered_and_sorted_by_the_address(app: Redrive) -> None:
+    visitor = Visitor(app)
+    names = re.findall(r'<li id="(G\d+)"', visitor.page("/groups?sort=jobs").html)
+    assert names == ["G1", "G2", "G3"]
+    app.desk.groups.mark("G3", resolved=True, reason="mended", actor="mira")
+    visitor = Visitor(app)
+    assert 'id="G3"' not in visitor.page("/groups").html
+    assert 'id="G3"' in visitor.page("/groups?status=resolved").html
+    assert visitor.page("/groups?sort=odd", 400).all("h1")
+
+
+def test_the_group_says_why_since_when_and_what_is_shared(app: Redrive) -> None:
+    app.desk.groups.mark("G1", note="the provider knows", actor="kenji")
+    page = Visitor(app).page("/groups/G1?whole=true")
+    for text in ("ConnectionError", "mail.send", "the provider knows", "kenji", "payload.to"):
+        assert text in page.text, text
+    assert "mail.py:7" in page.text.replace(" ", "")
+
+
+def test_jobs_are_found_and_paged_by_the_address(app: Redrive) -> None:
+    visitor = Visitor(app)
+    first = visitor.page("/jobs?q=state:dead&limit=3")
+    assert len(re.findall(" data-row>", first.html)) == 3
+    older = next(link for link in first.links() if "cursor=" in link)
+    assert "q=state%3Adead" in older
+    assert len(re.findall(" data-row>", visitor.page(older).html)) == 1
+    assert name(3) in visitor.page("/jobs?q=tag:vip").html
+    assert "Nothing matches" in visitor.page("/jobs?q=handler:nobody").text
+    assert "nonsense" in visitor.page("/jobs?q=nonsense:x", 400).text
+
+
+def test_a_job_shows_its_lives_and_its_exact_numbers(app: Redrive) -> None:
+    payload = '{"id":1970670598291982290,"amount":10.10,"password":"hunter22"}'
+    app.store.add([dead_letter(60, payload=payload)])
+    page = Visitor(app).page(f"/jobs/{name(60)}")
+    assert "1970670598291982290" in page.text
+    assert "10.10" in page.text
+    assert "hunter22" not in page.html
+    assert name(60) in page.text
+
+
+def test_a_page_that_is_not_there_is_a_page(app: Redrive) -> None:
+    visitor = Visitor(app)
+    for address in ("/nowhere", "/jobs/01ZZZZZZ", "/groups/G99", "/runs/R99", "/plans/none"):
+        page = visitor.page(address, 404)
+        assert page.all("nav"), address
+    assert visitor.ask("GET", "/part/nowhere").status_code == 404
+
+
+def test_a_reader_sees_no_button_that_changes_anything(app: Redrive) -> None:
+    reader = Visitor(app, READ)
+    for address in every_address(reader):
+        page = reader.page(address)
+        assert set(page.posts()) <= {"/sign-out", "/sign-in"}, address
+        buttons = [b for b in page.all("button") if "data-copy" not in b and "data-live" not in b]
+        assert not [b for b in buttons if "form" in b or "name" in b], address
+        boxes = [box for box in page.all("input") if box.get("type") == "checkbox"]
+        assert not [box for box in boxes if box.get("id") != "keys-off"], address
+
+
+def test_parts_say_nothing_about_the_person(app: Redrive) -> None:
+    """They are kept for all who look, so what is in one must not be of one of them."""
+    mira, wall = Visitor(app), Visitor(app, READ)
+    for part in PARTS:
+        if part != "run":
+            html = mira.page(f"/part/{part}{PARTS_OF.get(part, '')}").html
+            assert "csrf" not in html, part
+            assert ">mira<" not in html, part
+    assert 'name="q"' in mira.page("/part/groups").html
+    assert 'name="q"' not in wall.page("/part/groups").html
+
+
+def test_a_part_is_read_once_while_it_is_fresh(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor, asked = Visitor(app), list[str]()
+    read = app.desk.groups.find
+    monkeypatch.setattr(app.desk.groups, "find", lambda **kw: asked.append("find") or read(**kw))
+    for address in ("/", "/part/overview", "/part/groups", "/groups", "/part/nav"):
+        visitor.page(address)
+    assert asked == ["find"]
+    visitor.send("/groups/G1/note", note="a change shows at once", back="/groups/G1")
+    assert "a change shows at once" in visitor.page("/groups").text
+
+
+def test_parts_are_kept_as_long_as_they_are_shown_and_not_past_a_change(app: Redrive) -> None:
+    app.desk.runs.start("G1", actor="mira")
+    visitor = Visitor(app)
+    for address, every in (
+        ("/part/run?run=R1", "2.0"),
+        ("/part/overview", "2.0"),
+        ("/part/groups", "5.0"),
+    ):
+        assert f'data-every="{every}"' in visitor.page(address).html
+    shared, asked = Shared(), list[int]()
+
+    def ask() -> int:
+        asked.append(1)
+        if len(asked) == 1:
+            shared.clear()  # something is changed while this is read
+        return len(asked)
+
+    assert [shared.get("key", 60, ask) for _ in range(3)] == [1, 2, 2]
+    assert [shared.get("brief", lambda _: -1.0, ask) for _ in range(2)] == [3, 4]
+
+
+def test_twenty_readers_at_once_ask_the_store_once() -> None:
+    shared, asked, gate = Shared(), list[int](), threading.Barrier(20)
+
+    def ask() -> str:
+        asked.append(1)
+        return "answer"
+
+    def read(_: int) -> str:
+        gate.wait()
+        return shared.get("key", 60, ask)
+
+    with ThreadPoolExecutor(20) as threads:
+        assert list(threads.map(read, range(20))) == ["answer"] * 20
+    assert len(asked) == 1
+
+
+CANARY = "<img src=x onerror=alert(1)>\"'<script>alert(2)</script>"
+
+
+def test_markup_of_strangers_is_text_everywhere(app: Redrive) -> None:
+    """XSS canaries in every field that a program or a person can fill."""
+    failure = make_failure(
+        "unknown",
+        cause="xss",
+        type=CANARY,
+        message=CANARY,
+        title=CANARY,
+        traceback=f'Traceback (most recent call last):\n  File "{CANARY}", line 7, in {CANARY}\n    {CANARY}\n{CANARY}\n',
+    )
+    job = dead_letter(70, failure, key=CANARY, tags=(CANARY,), release=CANARY)
+    job = replace(
+        job, handler=CANARY, lane=CANARY, detail=CANARY, payload=json.dumps({CANARY: CANARY})
+    )
+    app.store.add([job])
+    group = f"G{app.get(name(70)).group}"
+    app.desk.groups.mark(group, note=CANARY, reason=CANARY, actor=CANARY)
+    app.desk.runs.start(group, name=CANARY, reason=CANARY, actor=CANARY)
+    visitor = Visitor(app, name=CANARY, environment=CANARY)
+    plan = plan_of(visitor, q="state:dead")
+    pages = ["/", "/groups", f"/groups/{group}?whole=true", "/jobs", f"/jobs/{name(70)}", "/runs"]
+    shown = ""
+    for address in [*pages, "/runs/R1", "/system", plan, f"/jobs?q={CANARY}"]:
+        html = visitor.ask("GET", address).text
+        assert "<img src=x" not in html, address
+        assert "<script>" not in html, address
+        page = Page(html)
+        assert not [attrs for _, attrs in page.tags if "onerror" in attrs], address
+        shown += page.text
+    assert shown.count("<img src=x onerror=alert(1)>") > 20
+
+
+SECRETS = ("sk-live-4242424242424242abcd", "hunter2222")
+
+
+@pytest.mark.parametrize("token", [READ, ACT, REVEAL])
+def test_a_secret_is_on_no_page(app: Redrive, token: str) -> None:
+    text = f"refused for password={SECRETS[1]} and {SECRETS[0]}"
+    failure = replace(TIMEOUT, message=text, traceback=f"{TIMEOUT.traceback}{text}\n", title=text)
+    payload = json.dumps({"password": SECRETS[1], "note": text})
+    app.store.add([dead_letter(80, failure, payload=payload, key=SECRETS[0], tags=(SECRETS[0],))])
+    app.desk.groups.mark("G1", note=text, reason=text, actor="mira")
+    app.desk.lanes.pause("mail.send", reason=text)
+    visitor = Visitor(app, token)
+    for address in [*every_address(visitor), f"/jobs/{name(80)}", f"/jobs?q={name(80)}"]:
+        html = visitor.ask("GET", address).text
+        assert not [secret for secret in SECRETS if secret in html], address
+
+
+def test_revealing_needs_the_right_and_is_recorded(app: Redrive) -> None:
+    path = f"/jobs/{name(1)}/reveal"
+    assert Visitor(app).send(path).status_code == 403
+    root = Visitor(app, REVEAL)
+    assert "hunter22" not in root.page(f"/jobs/{name(1)}").html
+    answer = root.send(path)
+    assert answer.status_code == 200
+    assert "hunter22" in answer.text
+    action = app.desk.log.actions()[0]
+    assert (action.actor, action.verb, action.target) == ("root", "reveal", name(1))
+
+
+def test_times_are_relative_with_the_exact_time_beside(app: Redrive) -> None:
+    page = Visitor(app).page(f"/jobs/{name(1)}")
+    exact = [one["datetime"] for one in page.all("time") if "datetime" in one]
+    assert "2025-06-15T15:07:40.000Z" in exact
+    assert "23 h ago" in page.text

@@ -1,0 +1,248 @@
+"""Signing in to the console: cookies, their ends, and what keeps others out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from consolekit import TOKENS, Visitor
+from redrive import Redrive
+from redrive.testing import ManualClock
+from redrive.web.console.forms import FORMS
+from redrive.web.console.sessions import IDLE, LONGEST
+from redrive.web.tokens import from_environ, made
+from shopkit import HOUR, name
+from webkit import ACT, BASE, READ
+
+PATHS = {"job": name(1), "group": "G1", "run": "R1", "plan": "none", "lane": "mail.send"}
+every_form = pytest.mark.parametrize("path", FORMS)
+
+
+@pytest.fixture
+def clock(app: Redrive) -> ManualClock:
+    clock = app.submitter.settings.clock
+    assert isinstance(clock, ManualClock)
+    return clock
+
+
+def cookie_of(visitor: Visitor) -> str:
+    return next(c.value or "" for c in visitor.cookies.jar if not c.name.endswith("_notice"))
+
+
+def is_in(visitor: Visitor) -> bool:
+    return visitor.ask("GET", "/runs").status_code == 200
+
+
+def test_a_wrong_token_gets_nobody_in_and_the_right_one_leads_on(app: Redrive) -> None:
+    visitor = Visitor(app, None)
+    asked = visitor.ask("GET", "/groups/G1?whole=true")
+    assert (asked.status_code, asked.headers["location"]) == (
+        303,
+        "/sign-in?next=%2Fgroups%2FG1%3Fwhole%3Dtrue",
+    )
+    page = visitor.page(asked.headers["location"])
+    assert {"name": "next", "value": "/groups/G1?whole=true", "type": "hidden"} in page.all("input")
+    wrong = visitor.sign_in("x" * 30, next="/groups/G1")
+    assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
+    right = visitor.sign_in(ACT, next="/groups/G1")
+    assert (right.status_code, right.headers["location"]) == (303, "/groups/G1")
+    cookie = right.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert "Path=/" in cookie
+    assert ACT not in cookie
+
+
+@pytest.mark.parametrize(
+    "away", ["//evil.example", "https://evil.example", "/\\evil", "x", "/\n/e"]
+)
+def test_a_sign_in_leads_to_no_other_place(app: Redrive, away: str) -> None:
+    assert Visitor(app, None).sign_in(ACT, next=away).headers["location"] == "/"
+
+
+def test_a_cookie_that_was_changed_is_none(app: Redrive) -> None:
+    visitor = Visitor(app, READ)
+    cookie, key = cookie_of(visitor), next(c.name for c in visitor.cookies.jar)
+    parts = cookie.split("~")
+    later = [*parts[:2], "9999999999.0", "9999999999.0", parts[4]]
+    for changed in (
+        "",
+        "~" * 4,
+        cookie[:-1],
+        "mira~" + "~".join(parts[1:]),
+        "~".join(later),
+        "ü" * 5,
+    ):
+        headers = {"cookie": f"{key}={changed}".encode()}
+        visitor.cookies.clear()
+        assert visitor.ask("GET", "/runs", headers=headers).status_code == 303, changed
+    assert visitor.ask("GET", "/runs", headers={"cookie": f"{key}={cookie}"}).status_code == 200
+
+
+def test_a_session_ends_when_it_is_idle(app: Redrive, clock: ManualClock) -> None:
+    visitor = Visitor(app)
+    clock.advance(IDLE - 60)
+    assert is_in(visitor)
+    clock.advance(IDLE - 60)  # the use before wrote the cookie anew
+    assert is_in(visitor)
+    clock.advance(IDLE + 60)
+    assert not is_in(visitor)
+
+
+def test_a_session_that_is_used_ends_after_seven_days_and_keeps_its_id(
+    app: Redrive, clock: ManualClock
+) -> None:
+    visitor = Visitor(app)
+    session = cookie_of(visitor).split("~")[1]
+    csrf = visitor.csrf()
+    for _ in range(int(LONGEST // (6 * HOUR))):
+        assert is_in(visitor)
+        clock.advance(6 * HOUR)
+    assert cookie_of(visitor).split("~")[1] == session
+    assert is_in(visitor)
+    assert visitor.csrf() == csrf
+    clock.advance(60)
+    assert not is_in(visitor)
+
+
+def test_signing_out_ends_every_copy_on_every_server(app: Redrive) -> None:
+    visitor, thief = Visitor(app), Visitor(app, None)
+    thief.cookies = visitor.cookies
+    assert is_in(thief)
+    assert visitor.send("/sign-out").headers["location"] == "/sign-in"
+    assert not is_in(thief)
+    assert not is_in(visitor)
+
+
+def test_a_session_holds_on_every_server_of_a_store_and_ends_with_its_token(app: Redrive) -> None:
+    visitor = Visitor(app)
+    other, without = Visitor(app, None), Visitor(app, None, tokens=TOKENS[1:])
+    renamed = Visitor(app, None, tokens=[made("mira", "act", "another-" + "t" * 30)])
+    for server in (other, without, renamed):
+        server.cookies = visitor.cookies
+    assert is_in(other)
+    assert not is_in(without)
+    assert not is_in(renamed)
+
+
+def test_a_session_of_another_store_is_none(app: Redrive, tmp_path: Path) -> None:
+    with Redrive(tmp_path / "jobs2.db") as second:
+        stranger = Visitor(second, None, name="jobs.db")  # the cookie has the same name
+        stranger.cookies = Visitor(app).cookies
+        assert not is_in(stranger)
+
+
+def test_tokens_of_the_environment_have_names_of_their_own() -> None:
+    variables = {f"REDRIVE_{right}_TOKEN": right * 20 for right in ("READ", "ACT", "REVEAL")}
+    tokens = from_environ(variables)
+    assert [token.name for token in tokens] == ["api-read", "api-act", "api-reveal"]
+
+
+def test_a_code_signs_in_once_and_soon(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
+    visitor = Visitor(app, None)
+    code = visitor.site.console.sessions.once(TOKENS[0])
+    first = visitor.ask("GET", f"/sign-in?once={code}")
+    assert (first.status_code, first.headers["location"]) == (303, "/")
+    assert is_in(visitor)
+    other = Visitor(app, None)
+    other.site = visitor.site
+    assert other.ask("GET", f"/sign-in?once={code}").status_code == 401
+    old = visitor.site.console.sessions.once(TOKENS[0])
+    monkeypatch.setattr("redrive.web.console.sessions.time.monotonic", lambda: 1e12)
+    assert other.ask("GET", f"/sign-in?once={old}").status_code == 401
+
+
+def test_the_api_takes_no_cookie_and_pages_take_no_token(app: Redrive) -> None:
+    visitor = Visitor(app)
+    assert visitor.ask("GET", "/api/v1/jobs").status_code == 401
+    path = f"/api/v1/jobs/{name(1)}/resolve"
+    assert visitor.ask("POST", path, json={}, headers={"origin": BASE}).status_code == 401
+    stranger = Visitor(app, None)
+    bearer = {"authorization": f"Bearer {ACT}"}
+    assert stranger.ask("GET", "/runs", headers=bearer).status_code == 303
+
+
+@pytest.fixture
+def untouched(app: Redrive) -> Iterator[None]:
+    """What a test sends changes nothing."""
+    yield
+    assert app.desk.log.actions() == []
+    assert app.desk.lanes.pauses() == []
+
+
+def sent(visitor: Visitor, path: str, **said: Any) -> int:
+    fields = {"reason": "x", "lane": "mail.send", "note": "x", "resolved": "true", "confirm": "4"}
+    form = FORMS[path].route.body
+    assert form is not None
+    known = {name: value for name, value in fields.items() if name in form.__struct_fields__}
+    data = {**known, "csrf": visitor.csrf(), **said.pop("data", {})}
+    return visitor.ask("POST", path.format(**PATHS), data=data, **said).status_code
+
+
+@every_form
+@pytest.mark.usefixtures("untouched")
+def test_a_form_needs_a_session_a_right_an_origin_and_its_word(app: Redrive, path: str) -> None:
+    ours = {"origin": BASE}
+    assert sent(Visitor(app, None), path, headers=ours) == 303  # to the sign-in
+    assert sent(Visitor(app, READ), path, headers=ours) == 403
+    actor = Visitor(app)
+    assert sent(actor, path) == 403
+    for foreign in ("null", "http://evil.example", "http://127.0.0.1:3000"):
+        assert sent(actor, path, headers={"origin": foreign}) == 403
+    assert sent(actor, path, headers={"sec-fetch-site": "cross-site"}) == 403
+    assert sent(actor, path, headers=ours, data={"csrf": ""}) == 403
+    assert sent(actor, path, headers=ours, data={"csrf": Visitor(app).csrf()}) == 403
+    bearer = {"authorization": f"Bearer {ACT}", **ours}
+    assert sent(Visitor(app, None), path, headers=bearer) == 303
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_form_is_read_strictly(app: Redrive) -> None:
+    actor = Visitor(app)
+    path, csrf = f"/jobs/{name(1)}/resolve", actor.csrf()
+    for body in (f"csrf={csrf}&csrf={csrf}", f"csrf={csrf}&nonsense=1", f"csrf={csrf}&reason=%ff"):
+        headers = {"origin": BASE, "content-type": "application/x-www-form-urlencoded"}
+        assert actor.ask("POST", path, content=body, headers=headers).status_code == 400, body
+    headers = {"origin": BASE, "content-type": "text/plain"}
+    assert actor.ask("POST", path, content="{}", headers=headers).status_code == 415
+
+
+def test_without_tokens_everybody_acts_but_no_page_of_another_origin(app: Redrive) -> None:
+    anybody = Visitor(app, None, tokens=None, auth=False)
+    assert is_in(anybody)
+    assert anybody.send(f"/jobs/{name(1)}/resolve").status_code == 303
+    assert app.desk.log.actions()[0].actor == "anybody"
+    data = {"csrf": anybody.csrf()}
+    path = f"/jobs/{name(2)}/resolve"
+    foreign = {"origin": "http://evil.example"}
+    assert anybody.ask("POST", path, data=data, headers=foreign).status_code == 403
+
+
+def test_it_works_under_a_prefix(app: Redrive) -> None:
+    """Every address of a page, its files and its cookie are below the mount."""
+    visitor = Visitor(app, None)
+    visitor.site = Starlette(routes=[Mount("/ops/redrive", visitor.site)])
+    asked = visitor.ask("GET", "/ops/redrive/groups/G1")
+    assert asked.headers["location"] == "/ops/redrive/sign-in?next=%2Fgroups%2FG1"
+    data = {"token": ACT, "next": "/groups/G1"}
+    entered = visitor.ask("POST", "/ops/redrive/sign-in", data=data, headers={"origin": BASE})
+    assert entered.headers["location"] == "/ops/redrive/groups/G1"
+    assert "Path=/ops/redrive;" in entered.headers["set-cookie"]
+    page = visitor.page("/ops/redrive/groups/G1?whole=true")
+    inside = [a for a in page.links() if not a.startswith("#")]
+    inside += [s["src"] for s in page.all("script")] + page.posts()
+    inside += [attrs["hx-get"] for _, attrs in page.tags if "hx-get" in attrs]
+    assert all(address.startswith("/ops/redrive/") for address in inside), inside
+    csrf = next(i["value"] for i in page.all("input") if i.get("name") == "csrf")
+    back = next(i["value"] for i in page.all("input") if i.get("name") == "back")
+    assert back == "/groups/G1?whole=true"
+    data = {"csrf": csrf, "note": "from below", "back": back}
+    path = "/ops/redrive/groups/G1/note"
+    done = visitor.ask("POST", path, data=data, headers={"origin": BASE})
+    assert done.headers["location"] == "/ops/redrive/groups/G1?whole=true"
+    assert app.desk.groups.get("G1").record.note == "from below"

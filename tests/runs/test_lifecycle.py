@@ -165,7 +165,7 @@ def test_the_rate_of_a_live_run_can_be_changed(shop: Shop) -> None:
     assert (run.spec.rate, run.phase) == (5.0, "live")
     assert len(driver.tick()) == 10
     (action, *_) = shop.app.desk.log.actions()
-    assert (action.verb, action.target, action.reason) == ("rate", "R1", "it copes")
+    assert (action.verb, action.target, action.reason) == ("rate", "R1", "5/s: it copes")
     shop.app.desk.runs.cancel("R1")
     with pytest.raises(Refused, match="rate needs a run that is live or paused"):
         shop.app.desk.runs.set_rate("R1", "5/s")

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from kit import make_action, make_job
-from redrive import Redrive
 from redrive.errors import (
     StoreDamaged,
     StoreError,
@@ -216,7 +215,7 @@ said = []
 try:
     SqliteStore(path).add([make_job("b")])
 except StoreReadOnly as error:
-    said.append(path in str(error) and "700" in str(error))
+    said.append(os.path.dirname(path) in str(error) and "700" in str(error))
 looking = SqliteStore(path, read_only=True)
 said.append([job.id for job in looking.find(Query()).jobs])
 looking.close()
@@ -335,10 +334,3 @@ def test_a_store_that_another_makes_while_we_look_is_never_taken_for_a_strangers
     monkeypatch.setattr(opening, "connect", connect)
     opening.recognise(path, 5.0)
     assert seen
-
-
-@pytest.mark.parametrize("slashes", ["", "//", "///"])
-def test_an_absolute_path_may_have_the_slashes_of_sqlalchemy(tmp_path: Path, slashes: str) -> None:
-    with Redrive(f"sqlite:{slashes}{tmp_path}/x.db") as app:
-        assert app.store.counts() == []
-    assert (tmp_path / "x.db").stat().st_size > 0

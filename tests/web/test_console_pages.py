@@ -23,7 +23,10 @@ ADDRESSES = (
     "/jobs",
     f"/jobs/{name(1)}",
     "/runs",
+    "/activity",
     "/system",
+    "/help",
+    "/help/exit-codes",
 )
 PARTS_OF = {"group": "?group=G1", "facts": "?group=G1", "run": "?run=R1"}
 
@@ -46,7 +49,7 @@ def test_every_page_and_part_is_shown_and_has_nothing_inline(app: Redrive, token
     visitor = Visitor(app, token)
     addresses = every_address(visitor)
     assert {page.path.partition("{")[0] for page in PAGES} <= {
-        re.sub(r"(?<=/)(G1|R1|0[0-9A-Z]+|[\w-]{20,}).*", "", address).partition("?")[0]
+        re.sub(r"(?<=/)(G1|R1|0[0-9A-Z]+|exit-codes|[\w-]{20,}).*", "", address).partition("?")[0]
         for address in addresses
     }
     for address in addresses:
@@ -137,7 +140,7 @@ def test_a_reader_sees_no_button_that_changes_anything(app: Redrive) -> None:
     reader = Visitor(app, READ)
     for address in every_address(reader):
         page = reader.page(address)
-        assert set(page.posts()) <= {"/sign-out", "/sign-in"}, address
+        assert set(page.posts()) <= {"/sign-out", "/sign-in", "/language"}, address
         buttons = [b for b in page.all("button") if "data-copy" not in b and "data-live" not in b]
         assert not [b for b in buttons if "form" in b or "name" in b], address
         boxes = [box for box in page.all("input") if box.get("type") == "checkbox"]
@@ -216,7 +219,8 @@ def test_a_secret_is_on_no_page(app: Redrive, token: str) -> None:
     app.desk.groups.mark("G1", note=text, reason=text, actor="mira")
     app.desk.lanes.pause("mail.send", reason=text)
     visitor = Visitor(app, token)
-    for address in [*every_address(visitor), f"/jobs/{name(80)}", f"/jobs?q={name(80)}"]:
+    of_job = [f"/jobs/{name(80)}", f"/jobs/{name(80)}/edit"]
+    for address in [*every_address(visitor), *of_job, f"/jobs?q={name(80)}"]:
         html = visitor.ask("GET", address).text
         assert not [secret for secret in SECRETS if secret in html], address
 

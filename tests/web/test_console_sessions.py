@@ -18,6 +18,7 @@ from shopkit import HOUR, name
 from webkit import ACT, BASE, READ
 
 PATHS = {"job": name(1), "group": "G1", "run": "R1", "plan": "none", "lane": "mail.send"}
+PATHS["channel"] = "none"
 every_form = pytest.mark.parametrize("path", FORMS)
 
 

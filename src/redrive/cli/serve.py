@@ -21,7 +21,7 @@ from redrive.cli import _opening as opening
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, yes_option
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._load import load_app, program_name
+from redrive.cli._load import load_app, program_name, set_up_alerts
 from redrive.cli._logging import warn_on_stderr
 from redrive.web import tokens
 from redrive.worker.supervisor import heeding
@@ -139,6 +139,7 @@ def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
         return
     warn_on_stderr(level)
     with cli.opened() as app:
+        set_up_alerts(cli, app)
         yield app
 
 

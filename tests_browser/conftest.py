@@ -122,6 +122,7 @@ def night(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A bad night, only to be looked at."""
     folder = tmp_path_factory.mktemp("night")
     fill(folder / "night.db", factor=0.1)
+    (folder / "redrive.toml").write_text('[alerts.channels.slack]\nurl_env = "SLACK_URL"\n')
     with served(browser, folder, folder / "night.db") as desk:
         yield desk
 

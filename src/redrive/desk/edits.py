@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 
-from redrive.desk.documents import payload_text
 from redrive.errors import BadPayload
-from redrive.payloads import strict_json
+from redrive.payloads import editing, strict_json
 from redrive.payloads.masking import MASK
 
 _PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
@@ -33,8 +32,16 @@ def difference(before: str, after: str, *, around: int = 2) -> list[str]:
 
     Masked values are not compared: that would tell if a secret was guessed right.
     """
-    old, new = (_hidden_whole(payload_text(text)) for text in (before, after))
+    old, new = (_hidden_whole(_spread(text)) for text in (before, after))
     return list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=around))
+
+
+def _spread(text: str) -> str:
+    """Write JSON over several lines, numbers as they were; what cannot be read stays as it is."""
+    try:
+        return editing.written(editing.parsed(text), indent="  ")
+    except (BadPayload, RecursionError):
+        return text
 
 
 def _hidden_whole(text: str) -> list[str]:

@@ -44,7 +44,7 @@ class Texts:
                 words.append(str(self(f"unit.{unit}", n=count)))
             elif words:
                 break
-        return " ".join(words)
+        return str(self("unit.between")).join(words)
 
 
 def number(value: float) -> str:

@@ -18,10 +18,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE)]
 
-from bad_night import fill
 from shop_program import OUTAGE
 
 from redrive import Redrive
+from redrive.contrib.demo.bad_night import fill
 
 TOKENS = {
     "mira": ("act", "act-" + "a" * 30),

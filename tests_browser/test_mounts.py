@@ -78,8 +78,8 @@ def in_fastapi(site: Any) -> Any:
 @pytest.fixture(scope="session")
 def django_site(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A Django project with its login and two users; it is set up once in a process."""
-    import django
-    from django.conf import settings
+    import django  # noqa: PLC0415 - set up here, once
+    from django.conf import settings  # noqa: PLC0415
 
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright's loop runs in this thread
     folder = tmp_path_factory.mktemp("django")
@@ -119,9 +119,9 @@ def django_site(tmp_path_factory: pytest.TempPathFactory) -> Any:
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
     )
     django.setup()
-    from django.contrib.auth.models import Permission, User
-    from django.core.asgi import get_asgi_application
-    from django.core.management import call_command
+    from django.contrib.auth.models import Permission, User  # noqa: PLC0415 - needs the set-up
+    from django.core.asgi import get_asgi_application  # noqa: PLC0415
+    from django.core.management import call_command  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
     for name, is_staff in (("mira", True), ("wall", True), ("guest", False)):

@@ -146,7 +146,15 @@ def test_every_page_is_shown_in_every_language(busy: Redrive, language: str) -> 
     busy.desk.runs.start("G1", canary=1, stop_on="5%", name="outage", actor="mira")
     visitor = Visitor(busy)
     plan = visitor.send("/plans", verb="discard", q="state:dead").headers["location"]
-    pages = ("/", "/groups", "/groups/G1?whole=true", "/jobs?q=handler:nobody", "/runs", "/runs/R1", plan)
+    pages = (
+        "/",
+        "/groups",
+        "/groups/G1?whole=true",
+        "/jobs?q=handler:nobody",
+        "/runs",
+        "/runs/R1",
+        plan,
+    )
     more = ("/system?pause=mail.send", "/activity", "/help", f"/jobs/{name(2)}", "/nowhere")
     for path in (*pages, *more, f"/jobs/{name(2)}/edit"):
         answer = visitor.ask("GET", path, headers={"accept-language": language})

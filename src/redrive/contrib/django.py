@@ -1,9 +1,9 @@
 """Django decides who uses the console: by its sessions, users and permissions.
 
-    from redrive.contrib.django import who
-
     console = asgi(jobs, who=who(act="shop.retry_jobs"), sign_in="/admin/login/", hosts=ALLOWED_HOSTS)
     application = Router([Mount("/redrive", console), Mount("/", get_asgi_application())])
+
+Here: who asks. Not here: the mount itself (Starlette's, as above), and jobs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def _person(user: Any, read: str, act: str, reveal: str) -> tuple[str, str] | No
         return user.get_username(), "reveal"
     if user.has_perm(act) if act else user.is_superuser:
         return user.get_username(), "act"
-    return (user.get_username(), "read") if (user.has_perm(read) if read else user.is_staff) else None
+    return (
+        (user.get_username(), "read") if (user.has_perm(read) if read else user.is_staff) else None
+    )
 
 
 def _user(scope: Scope) -> Any:

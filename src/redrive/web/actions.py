@@ -315,7 +315,9 @@ def send_test(call: Call, body: messages.Why) -> messages.AlertTest:
     action = log.action("test", name, body.reason, call.actor)
     log.record(replace(action, detail={"answer": mask_text(answer)[:_SHOWN]}))
     if not is_sent:
-        raise Problem(502, "undelivered", f"the channel {name} did not accept the message: {answer[:_SHOWN]}")
+        raise Problem(
+            502, "undelivered", f"the channel {name} did not accept the message: {answer[:_SHOWN]}"
+        )
     return {"channel": name, "answer": answer}
 
 

@@ -96,9 +96,7 @@ def _conflict(visit: Visit, form: EditForm, text: str) -> Outcome:
     return Outcome("", data, 409)
 
 
-def _refused(
-    shown: Editable, text: str, form: EditForm, error: Problem | RedriveError
-) -> Outcome:
+def _refused(shown: Editable, text: str, form: EditForm, error: Problem | RedriveError) -> Outcome:
     problem = error if isinstance(error, Problem) else problem_of(error)
     return Outcome("", _data(shown, text, form, refused=problem.detail), problem.status)
 

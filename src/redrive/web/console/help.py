@@ -62,7 +62,9 @@ def markup(text: str) -> Markup:
     blocks = re.split(r"(?ms)^```\w*\n(.*?)^```$", text)
     for place, block in enumerate(blocks):
         if place % 2:
-            out += Markup('<pre class="plaintrace" tabindex="0"><code>{}</code></pre>').format(block)
+            out += Markup('<pre class="plaintrace" tabindex="0"><code>{}</code></pre>').format(
+                block
+            )
         else:
             for part in re.split(r"\n\s*\n", block.strip("\n")):
                 out += _block(part)

@@ -278,3 +278,14 @@ def test_times_are_relative_with_the_exact_time_beside(app: Redrive) -> None:
     exact = [one["datetime"] for one in page.all("time") if "datetime" in one]
     assert "2025-06-15T15:07:40.000Z" in exact
     assert "23 h ago" in page.text
+
+
+def test_every_page_says_which_system_it_is(app: Redrive) -> None:
+    visitor = Visitor(app, name="billing", environment="production")
+    for address in (*ADDRESSES, "/nowhere"):
+        html = visitor.ask("GET", address).text
+        assert ">billing<" in html, address
+        assert ">production<" in html, address
+    assert "Sign in to billing" in Visitor(app, None, name="billing").page("/sign-in").text
+    plan = visitor.page(plan_of(visitor, "discard"))
+    assert "as mira on billing" in plan.text

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 from desk import fill, place, program
@@ -37,6 +38,21 @@ QUESTIONS = {
 }
 
 
+PAGES = {
+    "/": 0.3,
+    "/groups": 0.16,
+    "/groups/G1": 0.05,
+    "/part/facts?group=G1": 0.3,
+    "/jobs": 0.03,
+    "/jobs?q=G1": 0.3,
+    "/runs": 0.02,
+    "/system": 0.3,
+}
+"""Pages of the console, and the seconds that each may take when nothing is in the cache."""
+PARTS = ("/part/nav?here=overview", "/part/overview", "/part/deaths")
+TABS, WATCHED = 20, 30.0
+
+
 def main() -> None:
     """Fill a store, serve it, and print a line for each question."""
     said = argparse.ArgumentParser()
@@ -47,14 +63,52 @@ def main() -> None:
     for kind in ["sqlite", "postgresql"] if given.kind == "both" else [given.kind]:
         with place(kind) as url:
             fill(url, given.jobs, dead=False)
-            with served(url) as client:
+            with served(url) as (client, pid):
                 for name, path in QUESTIONS.items():
                     show(kind, name, asked(client, path, given.rounds))
                 anew = asked(client, QUESTIONS["health"], 5, rest=FRESH + 0.1)
                 show(kind, "health, counted anew", anew)
+                console(kind, client, pid)
                 del client.headers["authorization"]
                 probed = asked(client, QUESTIONS["health"], 5, rest=FRESH + 0.1)
                 show(kind, "health, no token", probed)
+
+
+def console(kind: str, client: httpx.Client, pid: int) -> None:
+    """Measure pages, first and from the cache, and what twenty tabs of the Overview cost the server."""
+    origin = {"origin": str(client.base_url).rstrip("/")}
+    client.post("/sign-in", data={"token": TOKEN}, headers=origin)
+    for path, goal in PAGES.items():
+        first = [took(client, path) for _ in range(3) if not time.sleep(5.1)]
+        then = [took(client, path) for _ in range(10)]
+        late = " too long" * (statistics.median(first) > goal)
+        print(
+            f"{kind:10} {path:22} first {statistics.median(first) * 1e3:7.1f} ms  "
+            f"then {statistics.median(then) * 1e3:6.1f} ms{late}"
+        )
+    before, end = cpu(pid), time.monotonic() + WATCHED
+    turn = 0
+    while (now := time.monotonic()) < end:
+        for _ in range(TABS):
+            for part in PARTS if turn % 6 == 0 else PARTS[:2]:
+                client.get(part).raise_for_status()
+        turn += 1
+        time.sleep(max(0.0, now + 5 - time.monotonic()))
+    share = (cpu(pid) - before) / (time.monotonic() - end + WATCHED)
+    print(f"{kind:10} {TABS} tabs of the Overview: {share:.1%} of a core")
+    sys.stdout.flush()
+
+
+def took(client: httpx.Client, path: str) -> float:
+    began = time.perf_counter()
+    client.get(path).raise_for_status()
+    return time.perf_counter() - began
+
+
+def cpu(pid: int) -> float:
+    """Return the seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def show(kind: str, name: str, times: list[float]) -> None:
@@ -76,7 +130,7 @@ def asked(client: httpx.Client, path: str, rounds: int, rest: float = 0.0) -> li
 
 
 @contextmanager
-def served(url: str) -> Iterator[httpx.Client]:
+def served(url: str) -> Iterator[tuple[httpx.Client, int]]:
     """Serve a store on a free port, and end the server afterwards."""
     command = [*program(), "serve", "--port", "0", "--store", url]
     env = {**os.environ, "REDRIVE_ACT_TOKEN": TOKEN}
@@ -89,7 +143,7 @@ def served(url: str) -> Iterator[httpx.Client]:
             sys.exit(f"the server did not start: {line}")
         headers = {"authorization": f"Bearer {TOKEN}"}
         with httpx.Client(base_url=found[1], headers=headers, timeout=60) as client:
-            yield client
+            yield client, process.pid
     finally:
         process.terminate()
         process.wait(20)

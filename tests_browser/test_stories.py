@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import TOKENS, Desk, process, served
+from conftest import TOKENS, Desk, process
 from playwright.sync_api import Page, expect
 from shop_program import CARDS, OUTAGE
 
@@ -270,19 +270,31 @@ def test_15_ticks_and_open_parts_survive_refreshes_and_hold_them(night: Desk) ->
     assert requests_in(page, 3000) == 0
 
 
-def test_16_a_server_that_dies_is_said_and_comes_back(shop: Desk) -> None:
-    """The page keeps its numbers, says that they are old, and goes on when the server is back."""
-    with served(shop.browser, shop.folder, shop.store) as second:
-        page = second.visit()
-        port = second.url.rpartition(":")[2]
-        second.problems.clear()
-        page.context.set_offline(True)
-        expect(page.locator("#pulse")).to_contain_text("No answer since", timeout=FAR)
-        expect(page.locator("h1")).to_be_visible()
-        page.context.set_offline(False)
+def test_16_the_server_is_killed_during_a_run_and_the_page_recovers(outage: Desk) -> None:
+    """The page keeps its numbers and says that they are old; the run goes on; so does the page."""
+    words = ("--store", str(outage.store), "serve", "--tokens", "tokens", "--port")
+    with process(*words, "0", folder=outage.folder, until=r"http://\S+") as (server, url):
+        first, outage.url = outage.url, url
+        page = outage.visit(path="/groups/G1")
+        page.get_by_role("button", name="Retry…").click()
+        page.fill("#rate", "2/s")
+        page.uncheck("input[name=ramp]")
+        page.get_by_role("button", name="Start the run").click()
         expect(page.locator("#pulse")).to_contain_text("Live", timeout=FAR)
-        assert port in page.url
-        second.problems.clear()  # the browser reports the requests that failed
+        server.kill()
+        server.wait()
+        expect(page.locator("#pulse")).to_contain_text("No answer since", timeout=FAR)
+        expect(page.locator("h1")).to_contain_text("R1")
+        end = time.monotonic() + 60
+        while counts(outage) != {"completed": 12}:  # the worker carries it out
+            assert time.monotonic() < end, counts(outage)
+            time.sleep(0.2)
+    port = url.rpartition(":")[2]
+    with process(*words, port, folder=outage.folder, until=r"http://\S+"):
+        expect(page.locator(".st", has_text="done").first).to_be_visible(timeout=FAR)
+        expect(page.locator(".outs")).to_contain_text("Succeeded12")
+    outage.url = first
+    outage.problems.clear()  # the browser reports the requests that failed
 
 
 def test_a_session_that_ended_stops_refreshing_and_leads_to_the_sign_in(night: Desk) -> None:

@@ -19,7 +19,7 @@ from typing import Any, cast
 from redrive.errors import UsageError
 
 DEFAULT = "redrive.db"
-KEYS = ("store", "app", "endpoints", "alerts", "mask")
+KEYS = ("store", "app", "endpoints", "alerts", "mask", "web")
 """What a file may say."""
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
@@ -42,6 +42,8 @@ class Config:
     """What `[alerts]` says, for `redrive.alerts`."""
     secret_names: tuple[str, ...] = ()
     """What `[mask] names` says: more names of fields that hold secrets."""
+    web: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What `[web]` says: the `name` and the `environment` that the console shows."""
     unknown: tuple[str, ...] = ()
     """Keys of the file that mean nothing here, most likely misspelled."""
     file: Path | None = None
@@ -67,6 +69,7 @@ def find(
         endpoints=_places(table, "endpoints", file),
         alerts=_alerts(table, file),
         secret_names=_secret_names(table, file),
+        web=_web(table, file),
         unknown=unknown,
         file=file,
     )
@@ -172,6 +175,16 @@ def _alerts(table: Mapping[str, object], file: Path | None) -> Mapping[str, obje
     if file is None or (section := _section(table, "alerts", file=file)) is None:
         return {}
     return {**section, "channels": _places(section, "channels", file)}
+
+
+def _web(table: Mapping[str, object], file: Path | None) -> Mapping[str, str]:
+    if file is None or (section := _section(table, "web", file=file)) is None:
+        return {}
+    are_texts = all(isinstance(value, str) for value in section.values())
+    if not are_texts or set(section) - {"name", "environment"}:
+        msg = f'[web] in {file} may hold name and environment, as in name = "billing"'
+        raise UsageError(f"{msg}; found {dict(section)!r}")
+    return {name: str(value) for name, value in section.items()}
 
 
 def _secret_names(table: Mapping[str, object], file: Path | None) -> tuple[str, ...]:

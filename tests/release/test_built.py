@@ -88,6 +88,7 @@ def test_the_wheel_has_all_of_the_package_and_nothing_else(dist: Path) -> None:
     assert {name.removeprefix("src/") for name in tracked} <= names
     assert {name.split("/")[0] for name in names} == {"redrive", f"{NAME}.dist-info"}
     assert {Path(name).suffix for name in names if name.startswith("redrive/")} <= {
+        *(".css", ".html", ".js", ".json", ".LICENSE", ".svg", ".toml"),  # the console
         ".md",
         ".py",
         ".sql",

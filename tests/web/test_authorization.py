@@ -145,7 +145,6 @@ def test_methods(web: Web, route: Route) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "shop.example"])
 def test_what_is_not_in_the_table_is_not_there(web: Web, host: str) -> None:
     for path in (
-        "/",
         "/api",
         "/api/v1/",
         "/healthz/",

@@ -102,6 +102,9 @@ def test_ticked_rows_are_the_plan_and_nothing_else(app: Redrive) -> None:
     fields = {"verb": "retry", "q": [name(1), name(3)], "csrf": visitor.csrf()}
     answer = visitor.ask("POST", "/plans", data=fields, headers={"origin": "http://127.0.0.1:9200"})
     assert "Retry 2 jobs" in visitor.page(answer.headers["location"]).text
+    page = visitor.page("/jobs?q=state:dead")
+    values = [button.get("value") for button in page.all("button")]
+    assert "discard state:dead" in values
     one = visitor.send("/plans", one="retry G2")
     assert "Retry 1 job" in visitor.page(one.headers["location"]).text
     assert visitor.send("/plans", verb="retry").status_code == 400
@@ -112,6 +115,10 @@ def test_resolving_a_group_marks_it(app: Redrive) -> None:
     path = plan_of(visitor, "resolve", "G1")
     visitor.send(f"{path}/carry-out", confirm="2", reason="mended")
     assert app.desk.groups.get("G1").record.status == "resolved"
+    page = visitor.page("/groups/G1")
+    assert "reopen G1" in [button.get("value") for button in page.all("button")]
+    again = visitor.send("/plans", one="reopen G1").headers["location"]
+    assert "Reopen 2 jobs" in visitor.page(again).text
     visitor.send("/groups/G1/mark", resolved="false")
     assert app.desk.groups.get("G1").record.status == "open"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -13,6 +15,7 @@ from kit import make_failure
 from redrive import Redrive
 from redrive.web.console.parts import PARTS
 from redrive.web.console.views import PAGES
+from redrive.web.console.visit import Shared
 from shopkit import TIMEOUT, dead_letter, name
 from webkit import ACT, READ
 
@@ -173,6 +176,43 @@ def test_a_part_is_read_once_while_it_is_fresh(
     assert "a change shows at once" in visitor.page("/groups").text
 
 
+def test_parts_are_kept_as_long_as_they_are_shown_and_not_past_a_change(app: Redrive) -> None:
+    app.desk.runs.start("G1", actor="mira")
+    visitor = Visitor(app)
+    for address, every in (
+        ("/part/run?run=R1", "2.0"),
+        ("/part/overview", "2.0"),
+        ("/part/groups", "5.0"),
+    ):
+        assert f'data-every="{every}"' in visitor.page(address).html
+    shared, asked = Shared(), list[int]()
+
+    def ask() -> int:
+        asked.append(1)
+        if len(asked) == 1:
+            shared.clear()  # something is changed while this is read
+        return len(asked)
+
+    assert [shared.get("key", 60, ask) for _ in range(3)] == [1, 2, 2]
+    assert [shared.get("brief", lambda _: -1.0, ask) for _ in range(2)] == [3, 4]
+
+
+def test_twenty_readers_at_once_ask_the_store_once() -> None:
+    shared, asked, gate = Shared(), list[int](), threading.Barrier(20)
+
+    def ask() -> str:
+        asked.append(1)
+        return "answer"
+
+    def read(_: int) -> str:
+        gate.wait()
+        return shared.get("key", 60, ask)
+
+    with ThreadPoolExecutor(20) as threads:
+        assert list(threads.map(read, range(20))) == ["answer"] * 20
+    assert len(asked) == 1
+
+
 CANARY = "<img src=x onerror=alert(1)>\"'<script>alert(2)</script>"
 
 
@@ -244,3 +284,14 @@ def test_times_are_relative_with_the_exact_time_beside(app: Redrive) -> None:
     exact = [one["datetime"] for one in page.all("time") if "datetime" in one]
     assert "2025-06-15T15:07:40.000Z" in exact
     assert "23 h ago" in page.text
+
+
+def test_every_page_says_which_system_it_is(app: Redrive) -> None:
+    visitor = Visitor(app, name="billing", environment="production")
+    for address in (*ADDRESSES, "/nowhere"):
+        html = visitor.ask("GET", address).text
+        assert ">billing<" in html, address
+        assert ">production<" in html, address
+    assert "Sign in to billing" in Visitor(app, None, name="billing").page("/sign-in").text
+    plan = visitor.page(plan_of(visitor, "discard"))
+    assert "as mira on billing" in plan.text

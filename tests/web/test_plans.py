@@ -73,7 +73,8 @@ def test_a_retry_becomes_a_run(web: Web) -> None:
     run = web.get(f"/api/v1/runs/{done['run']}")
     assert (run["total"], run["waiting"], run["by"], run["name"]) == (3, 3, "shop", "outage")
     assert (run["canary"], run["rate"], run["ramp"], run["stop_on"]) == (1, 20.0, True, "5%")
-    assert web.get("/api/v1/runs")["runs"] == [run]
+    (listed,) = web.get("/api/v1/runs")["runs"]
+    assert listed.items() <= run.items()
     again = planned(web, "retry", "G1")
     assert again["eligible"] == 0
     assert again["ineligible"]["reasons"] == {"is part of R1, which has not ended": 3}

@@ -82,7 +82,7 @@ def test_it_serves_until_it_is_told_to_stop() -> None:
     with Redrive("redrive.db") as app:
         assert app.get(made.json()["id"]).handler == "mail.send"
         assert (app.desk.log.actions()[0].actor, app.desk.log.actions()[0].verb) == (
-            "api",
+            "api-act",
             "submit",
         )
 

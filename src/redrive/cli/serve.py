@@ -113,7 +113,15 @@ def serve(
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:
         app.store.now()  # opened here and now, so that its errors come before anybody asks
-        site = web.asgi(app, tokens=known, hosts=hosts, auth=not no_auth)
+        place = cli.config.web
+        site = web.asgi(
+            app,
+            tokens=known,
+            hosts=hosts,
+            auth=not no_auth,
+            name=place.get("name", ""),
+            environment=place.get("environment", ""),
+        )
         with listening(host, port) as sock:
             scheme = "http" if tls_cert is None else "https"
             shown = f"[{host}]" if ":" in host else host

@@ -138,12 +138,12 @@ def result_of(desk: Desk, plan: KeptPlan) -> shapes.Done | None:
     return cast("shapes.Done | None", note.fields.get("result")) if note else None
 
 
-def carry_out(desk: Desk, plan_id: str, order: Order) -> shapes.Done:
+def carry_out(desk: Desk, plan: KeptPlan, order: Order) -> shapes.Done:
     """Do what a plan says to those of its jobs that are still as they were; once.
 
     A repeat returns the same result and changes nothing.
     """
-    plan, name = get(desk, plan_id), _NOTE + plan_id
+    name = _NOTE + plan.id
     if (done := result_of(desk, plan)) is not None:
         return done
     _agree(plan, order)

@@ -247,13 +247,14 @@ def plan(call: Call) -> shapes.KeptPlan:
 
 def carry_out(call: Call, body: messages.CarryOut) -> shapes.Done:
     """Carry out a plan on exactly its jobs; a retry becomes a run."""
+    plan = kept_plans.get(call.app.desk, call.path["plan"])
     spec = rules.spec_of(
         canary=body.canary, rate=body.rate or None, ramp=body.ramp, stop_on=body.stop_on
     )
     order = kept_plans.Order(
         actor=call.actor, confirm=body.confirm, reason=body.reason, name=body.name, spec=spec
     )
-    return kept_plans.carry_out(call.app.desk, call.path["plan"], order)
+    return kept_plans.carry_out(call.app.desk, plan, order)
 
 
 def lanes(call: Call) -> messages.Lanes:

@@ -20,7 +20,7 @@ This page is for developers who use Redrive from another language, and for opera
 $ redrive serve shop.jobs:app --tokens ~/.redrive-tokens
 ```
 
-serves health checks, metrics and a JSON API on port 9200 of this host. It needs \
+serves health checks, metrics, a JSON API and the [console](console.md) on port 9200 of this host. It needs \
 `pip install 'redrive[web]'`. A Python program can mount the same application; `hosts` are the host names \
 that it answers to:
 
@@ -36,7 +36,7 @@ site = asgi(app, tokens=[token], hosts=["shop.example"])  # any ASGI server serv
 
 **Tokens.** Send `Authorization: Bearer TOKEN`. The right `read` may read, `act` may also make changes, and \
 `reveal` may also see unmasked payloads (`GET /api/v1/jobs/{job}?reveal=true`, recorded in the audit log). \
-Tokens come from `REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN` and `REDRIVE_REVEAL_TOKEN` (all named `api`), or \
+Tokens come from `REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN` and `REDRIVE_REVEAL_TOKEN` (named `api-read`, `api-act` and `api-reveal`), or \
 from a file that only its owner may read, one token a line: a name, a right, the token. If the file does not \
 exist, it is created with two tokens. The name is the actor in `redrive log`. To revoke a token, remove it \
 and restart the server. `--no-auth` turns tokens off; it works on loopback addresses only.
@@ -81,8 +81,8 @@ masked values counts as the same job.
 handlers, and which cannot be taken and why. To carry it out, send the number of eligible jobs as `confirm`. \
 Exactly these jobs are changed: jobs that changed since are skipped and listed, later ones are left out. A \
 retry becomes a run, which workers drive; the other verbs take effect at once. A repeat returns the same \
-answer and changes nothing. The server that made a plan keeps it for ten minutes; it holds at most 100,000 \
-jobs.
+answer and changes nothing. A plan is kept in the store for ten minutes, so that any server can carry it out; \
+it holds at most 100,000 jobs. The newest 20 plans are kept. JSON Lines and memory stores keep plans in the process.
 
 ```text
 POST /api/v1/plans

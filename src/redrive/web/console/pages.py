@@ -29,6 +29,8 @@ class Piece(NamedTuple):
     html: Markup
     title: str
     """What it adds to the title of its page."""
+    lasts: float
+    """Seconds for which it is kept: until just before the next refresh."""
 
 
 class Pages:
@@ -86,7 +88,7 @@ class Pages:
         query = urlencode(to_builtins(visit.query)) if visit.query is not None else ""
         key = (name, query, visit.texts.language, visit.right, visit.root)
         return visit.shared.get(
-            key, PARTS[name].every - 0.2, lambda: self._render(visit, name, query)
+            key, lambda piece: piece.lasts, lambda: self._render(visit, name, query)
         )
 
     def _render(self, visit: Visit, name: str, query: str) -> Piece:
@@ -96,7 +98,8 @@ class Pages:
         html = self._templates.get_template(f"parts/{name}.html").render(
             **{**self._common(visit), **data, "every": every, "address": address, "part_name": name}
         )
-        return Piece(Markup(html), str(data.get("title", "")))  # noqa: S704 - our own template
+        lasts = (every or PARTS[name].every) - 0.2
+        return Piece(Markup(html), str(data.get("title", "")), lasts)  # noqa: S704 - our own template
 
     def _common(self, visit: Visit) -> dict[str, Any]:
         values = Shown(visit.texts, visit.desk.store.now(), visit.root)

@@ -85,12 +85,14 @@ def live_runs(visit: Visit) -> list[Run]:
 
 
 def nav(visit: Visit) -> Data:
-    """Count what the navigation shows."""
+    """Count what the navigation shows; a page does not wait for it, but shows what is known."""
+    known = (groups(visit), status(visit)) if visit.is_part else None
+    seen, now = known or (visit.shared.last("groups"), visit.shared.last("status"))
     return {
         "here": visit.query.here,
-        "groups": len(groups(visit)),
+        "groups": len(seen or ()),
         "runs": len(live_runs(visit)),
-        "lanes": len(status(visit).unserved),
+        "lanes": len(now.unserved) if now else 0,
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 from urllib.parse import quote, unquote, urlsplit
@@ -122,7 +123,8 @@ class Console:
             raise Problem(404, "no_route", "there is no such part")
 
         def does(visit: Visit) -> Response:
-            html = self._pages.part(visit.with_query(_query(request, part.query)), name).html
+            asked = replace(visit.with_query(_query(request, part.query)), is_part=True)
+            html = self._pages.part(asked, name).html
             return Response(html, 200, dict(HEADERS), "text/html")
 
         return await self._answer(request, does)
@@ -264,29 +266,36 @@ class Console:
         searches: bool = False,
     ) -> Response:
         """Check who asks, and answer; what goes wrong is a page, too."""
-        text = ""
+        form = None
         if request.method == "POST":
             _check_origin(request)
-            text = await read(request, FORM)
-        return await self._run(partial(self._checked, request, text, does, right), searches)
+            form = fields_of(await read(request, FORM))
+        return await self._run(partial(self._checked, request, form, does, right), searches)
 
     def _checked(
-        self, request: HttpRequest, text: str, does: Callable[[Visit], Response], right: str
+        self,
+        request: HttpRequest,
+        form: dict[str, str] | None,
+        does: Callable[[Visit], Response],
+        right: str,
     ) -> Response:
         session = self._session(request)
         if session is None:
             return self._no_session(request)
-        visit = self._visit(request, session, fields_of(text) if text else None)
+        visit = self._visit(request, session, form)
         try:
             if not session.token.allows(right):
                 msg = f"the token {session.token.name!r} may {session.token.right}; this needs {right!r}"
                 raise Problem(403, "not_allowed", msg)
-            if visit.form is not None and not _same(visit.form.get("csrf", ""), session.csrf):
+            if form is not None and not _same(form.get("csrf", ""), session.csrf):
                 raise Problem(403, "old_form", visit.texts("error.old_form"))
             response = does(visit)
         except (Problem, RedriveError) as error:
             response = self._problem(request, visit, error)
-        if cookie := self.sessions.renewed(session):
+        except TimeoutError as error:  # of a search that ran too long
+            response = self._problem(request, visit, Problem(504, "too_long", str(error)))
+        cookie = self.sessions.renewed(session)
+        if cookie and "set-cookie" not in response.headers:  # signing out removes it
             self._set(request, response, cookie)
         return response
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta
 
 from redrive.desk import kept_plans
 from redrive.desk.documents import scope_document
+from redrive.desk.status import Status
 from redrive.jobs.job import Job, State
 from redrive.runs import rules
 from redrive.runs.run_records import Spec
@@ -17,7 +18,7 @@ from redrive.web.console.activity import Activity, activity
 from redrive.web.console.edit import edit
 from redrive.web.console.help import help as help_page
 from redrive.web.console.help import help_topic
-from redrive.web.console.parts import Data, GroupList, status
+from redrive.web.console.parts import Data, GroupList
 from redrive.web.console.shown import Shown, coloured, lifeline, traces
 from redrive.web.console.visit import Visit
 from redrive.web.messages import JobSearch, Request
@@ -90,9 +91,16 @@ def groups(visit: Visit) -> Data:
 
 def group(visit: Visit) -> Data:
     """Return the page of one group: why, since when, and what its jobs share."""
-    found = visit.desk.groups.get(visit.path["group"])
-    whole = visit.query.whole
-    return {"here": "groups", "line": f"redrive group {found.name}", "group": found, "whole": whole}
+    number = int(visit.path["group"].lstrip("Gg"))
+    known = visit.desk.groups.records([number])
+    record = known[number] if number in known else visit.desk.groups.get(number).record
+    return {
+        "here": "groups",
+        "line": f"redrive group G{number}",
+        "name": f"G{number}",
+        "note": record.note,
+        "whole": visit.query.whole,
+    }
 
 
 def jobs(visit: Visit) -> Data:
@@ -104,8 +112,8 @@ def jobs(visit: Visit) -> Data:
         cursor=None if query.cursor is UNSET else query.cursor,
         by_change=query.order == "changed",
     )
-    now = status(visit)
-    counts = {f"state:{state.value}": now.total(state) for state in State}
+    now: Status | None = visit.shared.last("status")  # counting takes longer than finding
+    counts = {f"state:{state.value}": now.total(state) for state in State} if now else {}
     return {
         "here": "jobs",
         "line": f"redrive list {quote(query.q)}" if query.q.strip() else "redrive list",

@@ -17,6 +17,7 @@ from redrive.web.tokens import RIGHTS
 T = TypeVar("T")
 _MOST = 500
 """How many answers are kept, at most."""
+_RECENT = 60.0
 
 
 class Shared:
@@ -25,24 +26,37 @@ class Shared:
     def __init__(self) -> None:
         self._entries: dict[object, tuple[threading.Lock, float, Any]] = {}
         self._lock = threading.Lock()
+        self._changes = 0
 
-    def get(self, key: object, seconds: float, ask: Callable[[], T]) -> T:
-        """Return the answer of the last `seconds`, or ask; errors are not kept."""
+    def get(self, key: object, seconds: float | Callable[[T], float], ask: Callable[[], T]) -> T:
+        """Return the answer of the last `seconds` (these may depend on it), or ask.
+
+        Errors are not kept, nor is what was asked before a change.
+        """
         with self._lock:
+            changes = self._changes
             lock = self._entries.setdefault(key, (threading.Lock(), 0.0, None))[0]
         with lock:
             _, ends, answer = self._entries.get(key, (lock, 0.0, None))
             if time.monotonic() >= ends:
                 answer = ask()
+                lasts = seconds(answer) if callable(seconds) else seconds
                 with self._lock:
-                    self._entries[key] = lock, time.monotonic() + seconds, answer
+                    if changes == self._changes:
+                        self._entries[key] = lock, time.monotonic() + lasts, answer
                     while len(self._entries) > _MOST:
                         self._entries.pop(next(iter(self._entries)))
             return cast("T", answer)
 
+    def last(self, key: object) -> Any:
+        """Return the last answer if it is not a minute old, without asking; else None."""
+        _, ends, answer = self._entries.get(key, (None, 0.0, None))
+        return answer if time.monotonic() < ends + _RECENT else None
+
     def clear(self) -> None:
         """Forget all answers: something was changed."""
         with self._lock:
+            self._changes += 1
             self._entries.clear()
 
 
@@ -67,6 +81,8 @@ class Visit(Call):
     place: Place
     query: Any = None
     """What the query says, by the page's type."""
+    is_part: bool = False
+    """True if a part was asked for by itself: then it is worth waiting for."""
     address: str = "/"
     """The path and query of the page, without the root."""
     form: Mapping[str, str] | None = None

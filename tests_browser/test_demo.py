@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from pathlib import Path
@@ -18,7 +17,7 @@ def test_the_bad_night_is_played(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    before = set(os.listdir(tmp_path))
+    before = set(tmp_path.iterdir())
     with process("demo", "--web", folder=tmp_path, until=r"open (http\S+)") as (child, said):
         page = browser.new_page()
         page.set_default_timeout(30_000)
@@ -44,5 +43,5 @@ def test_the_bad_night_is_played(
         page.close()
         child.send_signal(signal.SIGINT)
         assert child.wait(60) == 0
-    left = {name for name in set(os.listdir(tmp_path)) - before if not name.endswith(".log")}
+    left = {path for path in set(tmp_path.iterdir()) - before if path.suffix != ".log"}
     assert not left

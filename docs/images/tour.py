@@ -57,7 +57,9 @@ def pictures(page: Page, url: str, folder: Path) -> None:
     page.locator("a.id").last.click()
     take("job")
     page.click("[data-edit]")
-    page.fill("textarea", page.input_value("textarea").replace("{", '{\n  "vat_id": "DE136695976",', 1))
+    page.fill(
+        "textarea", page.input_value("textarea").replace("{", '{\n  "vat_id": "DE136695976",', 1)
+    )
     page.fill("#reason", "the customer sent the number")
     page.click("button[value=preview]")
     take("edit")

@@ -260,9 +260,9 @@ class NightShop:
         log.addHandler(logging.NullHandler())  # the pages show what dies
         policy = Policy(attempts=2, wait=exponential(0.3, cap=1))
         self.app = Redrive(path, actor="demo", policy=policy)
-        self.charge = self.app.handler("billing.charge")(_charge)
-        self.pdf = self.app.handler("billing.pdf")(_pdf)
-        self.app.handler("summarize.email")(_summarize)
+        self.charge = self.app.handler("billing.charge")(charge)
+        self.pdf = self.app.handler("billing.pdf")(render)
+        self.app.handler("summarize.email")(summarize)
 
     def arrive(self, stop: threading.Event, every: float = 4.0) -> None:
         """Submit a job now and then until it is stopped; each third dies."""
@@ -273,16 +273,19 @@ class NightShop:
             handler.submit(charge_id=f"ch_{number}", region="eu")
 
 
-def _charge(charge_id: str, **_: object) -> None:
+def charge(charge_id: str, **_: object) -> None:
+    """Charge a card; the number of the charge says if it has expired."""
     time.sleep(0.05)
     if charge_id.endswith("00"):
         raise CardError("Your card has expired.")
 
 
-def _pdf(vat_id: str = "", **_: object) -> None:
+def render(vat_id: str = "", **_: object) -> None:
+    """Make an invoice."""
     if not vat_id:
         raise KeyError("vat_id")
 
 
-def _summarize(**_: object) -> None:
+def summarize(**_: object) -> None:
+    """Ask a model that is busy."""
     raise RateLimitError("429 Too Many Requests, gpt-5-mini in org-7f")

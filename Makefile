@@ -34,7 +34,7 @@ PYTEST_ARGS ?=
 COMPILE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sdk test-cloudtasks test-frameworks test-browser vendor check fmt bench rigs rigs-short requirements pages docs build clean
+.PHONY: help demo test test-sdk test-cloudtasks test-frameworks test-browser tour vendor check fmt bench rigs rigs-short requirements pages docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ test-browser: $(BROWSER_STAMP) ## Try the console in a real browser; installs Ch
 		echo "make test-browser needs Chromium:" \
 			"apt-get update && apt-get install -y chromium fonts-noto-cjk" >&2; exit 1; }
 	$(BROWSER_VENV)/bin/python -m pytest tests_browser $(PYTEST_ARGS)
+
+tour: $(BROWSER_STAMP) ## Take the pictures of the console anew, from `redrive demo --web`
+	$(BROWSER_VENV)/bin/python docs/images/tour.py
 
 vendor: ## Fetch the console's JavaScript libraries anew, as tools/vendor.py pins them
 	$(PYTHON) tools/vendor.py

@@ -18,10 +18,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE)]
 
-from bad_night import fill
 from shop_program import OUTAGE
 
 from redrive import Redrive
+from redrive.contrib.demo.bad_night import fill
 
 TOKENS = {
     "mira": ("act", "act-" + "a" * 30),
@@ -122,6 +122,7 @@ def night(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A bad night, only to be looked at."""
     folder = tmp_path_factory.mktemp("night")
     fill(folder / "night.db", factor=0.1)
+    (folder / "redrive.toml").write_text('[alerts.channels.slack]\nurl_env = "SLACK_URL"\n')
     with served(browser, folder, folder / "night.db") as desk:
         yield desk
 

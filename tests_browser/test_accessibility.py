@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Desk, served
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from redrive import Redrive
 
@@ -35,6 +35,10 @@ PATHS = (
     "/runs/R1",
     "/system",
     "/system?pause=billing.charge",
+    "/activity",
+    "/activity?actor=nobody",
+    "/help",
+    "/help/selectors",
     "/nowhere",
 )
 
@@ -63,9 +67,13 @@ def test_every_page_is_accessible(night: Desk, kind: str) -> None:
     with night.app() as app:
         job = app.desk.jobs.find(state="dead", limit=1).jobs[0].id
     found = []
-    for path in (*PATHS, f"/jobs/{job}"):
+    for path in (*PATHS, f"/jobs/{job}", f"/jobs/{job}/edit"):
         page.goto(night.url + path)
         found += judged(page, f"{path} {kind}")
+    page.goto(f"{night.url}/jobs/{job}/edit")
+    page.fill("textarea", page.input_value("textarea").replace('"EUR"', '"USD"'))
+    page.get_by_role("button", name="Show what changes").click()
+    found += judged(page, f"what an edit changes {kind}")
     page.goto(f"{night.url}/groups/G1")
     page.locator("[data-retry]").click()
     found += judged(page, f"/plans {kind}")
@@ -93,7 +101,7 @@ def test_an_empty_store_is_accessible(browser: Browser, tmp_path: Path, kind: st
     found = []
     with served(browser, tmp_path, tmp_path / "empty.db") as desk:
         page = desk.visit(bypass_csp=True, **KINDS[kind])
-        for path in ("/", "/groups", "/jobs", "/runs", "/system"):
+        for path in ("/", "/groups", "/jobs", "/runs", "/activity", "/system"):
             page.goto(desk.url + path)
             found += judged(page, f"{path} {kind}, empty")
     assert not found, json.dumps(found, indent=1, ensure_ascii=False)
@@ -125,13 +133,22 @@ def test_no_canary_runs(browser: Browser, tmp_path: Path) -> None:
             f"/jobs/{job}",
             "/runs",
             "/runs/R1",
+            "/activity",
+            f"/jobs/{job}/edit",
             "/system",
         ):
             page.goto(desk.url + path)
             page.wait_for_load_state("networkidle")
             shown += CANARY[:28] in page.locator("body").inner_text()
             assert page.locator("main img, main script").count() == 0
-        assert shown >= 7
+        assert shown >= 8
+        page.goto(f"{desk.url}/jobs/{job}/edit")
+        page.fill("textarea", page.input_value("textarea").replace("alert(1)", "alert(3)"))
+        page.fill("#reason", CANARY)
+        page.get_by_role("button", name="Show what changes").click()
+        expect(page.locator(".diff")).to_contain_text("<img src=x onerror=alert(3)>")
+        page.get_by_role("button", name="Save", exact=True).click()
+        expect(page.locator(".json").first).to_contain_text("alert(3)")
 
 
 def _raise(to: str) -> None:

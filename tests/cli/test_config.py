@@ -30,6 +30,14 @@ def test_what_is_said_outright_wins_then_the_environment_then_the_file(tmp_path:
     assert (file.store, file.source) == (f"{tmp_path}/file.db", f"{tmp_path}/redrive.toml")
 
 
+def test_a_file_names_the_console(tmp_path: Path) -> None:
+    (tmp_path / "redrive.toml").write_text('[web]\nname = "billing"\nenvironment = "production"\n')
+    assert look(tmp_path).web == {"name": "billing", "environment": "production"}
+    (tmp_path / "redrive.toml").write_text("[web]\nname = 3\n")
+    with pytest.raises(UsageError, match=r"\[web\] in .* may hold name and environment"):
+        look(tmp_path)
+
+
 def test_without_anything_it_is_redrive_db_beside_you(tmp_path: Path) -> None:
     assert look(tmp_path) == Config()
 

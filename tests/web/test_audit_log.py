@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from alertkit import Kept
+from redrive.alerts import Alerts
 from redrive.web.routes import ROUTES, Route
 from shopkit import name
 from webkit import READ, Web
@@ -47,6 +49,11 @@ def lane_paused(web: Web) -> dict[str, str]:
     return {}
 
 
+def watched(web: Web) -> dict[str, str]:
+    web.app.alerts = Alerts(Kept())
+    return {}
+
+
 DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
     "post_jobs": (nothing, {"handler": "mail.send", "payload": {"to": "x"}}, "submit", ""),
     "post_jobs_job_retry": (nothing, {}, "retry", name(1)),
@@ -57,6 +64,7 @@ DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
     "post_groups_group_mark": (nothing, {"resolved": True}, "mark", "G1"),
     "post_groups_group_note": (nothing, {"note": "x"}, "note", "G1"),
     "post_plans_plan_carry_out": (planned, {"confirm": 2}, "resolve", "G1 state:dead"),
+    "post_alerts_channel_test": (watched, {}, "test", "kept"),
     "post_pauses": (nothing, {"lane": "mail.send"}, "pause", "mail.send"),
     "post_pauses_lane_resume": (lane_paused, {}, "resume", "mail.send"),
     "post_runs_run_pause": (running, {}, "pause", "R1"),
@@ -66,6 +74,7 @@ DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
 }
 """What must be so before, what is said, and the verb and target of the act."""
 PATHS = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send", "plan": "none"}
+PATHS["channel"] = "kept"
 
 
 @pytest.mark.parametrize(

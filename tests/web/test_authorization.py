@@ -16,6 +16,7 @@ from webkit import ACT, READ, Web
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 PATHS = {"job": name(1), "group": "G1", "run": "R1", "plan": "none", "lane": "mail.send"}
+PATHS["channel"] = "none"
 TOKENS = {
     None: "",
     "": "",

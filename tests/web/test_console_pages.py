@@ -26,7 +26,10 @@ ADDRESSES = (
     "/jobs",
     f"/jobs/{name(1)}",
     "/runs",
+    "/activity",
     "/system",
+    "/help",
+    "/help/exit-codes",
 )
 PARTS_OF = {"group": "?group=G1", "facts": "?group=G1", "run": "?run=R1"}
 
@@ -49,7 +52,7 @@ def test_every_page_and_part_is_shown_and_has_nothing_inline(app: Redrive, token
     visitor = Visitor(app, token)
     addresses = every_address(visitor)
     assert {page.path.partition("{")[0] for page in PAGES} <= {
-        re.sub(r"(?<=/)(G1|R1|0[0-9A-Z]+|[\w-]{20,}).*", "", address).partition("?")[0]
+        re.sub(r"(?<=/)(G1|R1|0[0-9A-Z]+|exit-codes|[\w-]{20,}).*", "", address).partition("?")[0]
         for address in addresses
     }
     for address in addresses:
@@ -140,9 +143,10 @@ def test_a_reader_sees_no_button_that_changes_anything(app: Redrive) -> None:
     reader = Visitor(app, READ)
     for address in every_address(reader):
         page = reader.page(address)
-        assert set(page.posts()) <= {"/sign-out", "/sign-in"}, address
+        assert set(page.posts()) <= {"/sign-out", "/sign-in", "/language"}, address
         buttons = [b for b in page.all("button") if "data-copy" not in b and "data-live" not in b]
-        assert not [b for b in buttons if "form" in b or "name" in b], address
+        names = {b.get("name") for b in buttons if "form" in b or "name" in b}
+        assert names <= {"language"}, address
         boxes = [box for box in page.all("input") if box.get("type") == "checkbox"]
         assert not [box for box in boxes if box.get("id") != "keys-off"], address
 
@@ -234,6 +238,7 @@ def test_markup_of_strangers_is_text_everywhere(app: Redrive) -> None:
     plan = plan_of(visitor, q="state:dead")
     pages = ["/", "/groups", f"/groups/{group}?whole=true", "/jobs", f"/jobs/{name(70)}", "/runs"]
     shown = ""
+    pages += ["/activity", f"/activity?actor={CANARY}&target={CANARY}", f"/jobs/{name(70)}/edit"]
     for address in [*pages, "/runs/R1", "/system", plan, f"/jobs?q={CANARY}"]:
         html = visitor.ask("GET", address).text
         assert "<img src=x" not in html, address
@@ -256,7 +261,8 @@ def test_a_secret_is_on_no_page(app: Redrive, token: str) -> None:
     app.desk.groups.mark("G1", note=text, reason=text, actor="mira")
     app.desk.lanes.pause("mail.send", reason=text)
     visitor = Visitor(app, token)
-    for address in [*every_address(visitor), f"/jobs/{name(80)}", f"/jobs?q={name(80)}"]:
+    of_job = [f"/jobs/{name(80)}", f"/jobs/{name(80)}/edit"]
+    for address in [*every_address(visitor), *of_job, f"/jobs?q={name(80)}"]:
         html = visitor.ask("GET", address).text
         assert not [secret for secret in SECRETS if secret in html], address
 
@@ -278,3 +284,14 @@ def test_times_are_relative_with_the_exact_time_beside(app: Redrive) -> None:
     exact = [one["datetime"] for one in page.all("time") if "datetime" in one]
     assert "2025-06-15T15:07:40.000Z" in exact
     assert "23 h ago" in page.text
+
+
+def test_every_page_says_which_system_it_is(app: Redrive) -> None:
+    visitor = Visitor(app, name="billing", environment="production")
+    for address in (*ADDRESSES, "/nowhere"):
+        html = visitor.ask("GET", address).text
+        assert ">billing<" in html, address
+        assert ">production<" in html, address
+    assert "Sign in to billing" in Visitor(app, None, name="billing").page("/sign-in").text
+    plan = visitor.page(plan_of(visitor, "discard"))
+    assert "as mira on billing" in plan.text

@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from consolekit import TOKENS, Visitor
+from consolekit import REVEAL, TOKENS, Visitor
 from redrive import Redrive
 from redrive.testing import ManualClock
 from redrive.web.console.forms import FORMS
@@ -20,6 +20,7 @@ from shopkit import HOUR, name
 from webkit import ACT, BASE, READ
 
 PATHS = {"job": name(1), "group": "G1", "run": "R1", "plan": "none", "lane": "mail.send"}
+PATHS["channel"] = "none"
 every_form = pytest.mark.parametrize("path", FORMS)
 
 
@@ -119,6 +120,15 @@ def test_signing_out_ends_every_copy_on_every_server(app: Redrive) -> None:
     assert not is_in(visitor)
 
 
+def test_signing_out_after_a_while_leaves_no_cookie(app: Redrive, clock: ManualClock) -> None:
+    visitor = Visitor(app)
+    csrf = visitor.csrf()
+    clock.advance(HOUR)
+    answer = visitor.send("/sign-out", csrf=csrf)
+    assert [c.split("=")[1][:2] for c in answer.headers.get_list("set-cookie")] == ['""']
+    assert not is_in(visitor)
+
+
 def test_a_session_holds_on_every_server_of_a_store_and_ends_with_its_token(app: Redrive) -> None:
     visitor = Visitor(app)
     other, without = Visitor(app, None), Visitor(app, None, tokens=TOKENS[1:])
@@ -199,6 +209,9 @@ def test_a_form_needs_a_session_a_right_an_origin_and_its_word(app: Redrive, pat
     assert sent(actor, path, headers=ours, data={"csrf": Visitor(app).csrf()}) == 403
     bearer = {"authorization": f"Bearer {ACT}", **ours}
     assert sent(Visitor(app, None), path, headers=bearer) == 303
+    empty = {**ours, "content-type": "application/x-www-form-urlencoded"}
+    answer = actor.ask("POST", path.format(**PATHS), content="", headers=empty)
+    assert answer.status_code == 403
 
 
 @pytest.mark.usefixtures("untouched")
@@ -246,3 +259,13 @@ def test_it_works_under_a_prefix(app: Redrive) -> None:
     done = visitor.ask("POST", path, data=data, headers={"origin": BASE})
     assert done.headers["location"] == "/ops/redrive/groups/G1?whole=true"
     assert app.desk.groups.get("G1").record.note == "from below"
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("path", [f"/jobs/{name(1)}/reveal", "/sign-out"])
+def test_what_is_no_form_of_the_api_needs_its_word_too(app: Redrive, path: str) -> None:
+    root = Visitor(app, REVEAL)
+    assert root.send(path, csrf="").status_code == 403
+    headers = {"origin": "http://evil.example"}
+    assert root.ask("POST", path, data={"csrf": root.csrf()}, headers=headers).status_code == 403
+    assert is_in(root)

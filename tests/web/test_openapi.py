@@ -23,6 +23,7 @@ pytestmark = pytest.mark.xdist_group("openapi")
 EXAMPLES = 25
 """Requests of each kind for each operation."""
 REAL = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send", "plan": "none"}
+REAL["channel"] = "none"
 TOKEN = {"authorization": f"Bearer {ACT}"}
 
 

@@ -40,11 +40,11 @@ def load_app(
         leave_log_to_program()
         app.submitter.must_exist = existing
         _say_other_store(cli, name, app.store.url)
-        _set_up_alerts(cli, app)
+        set_up_alerts(cli, app)
         yield app
 
 
-def _set_up_alerts(cli: Cli, app: Redrive) -> None:
+def set_up_alerts(cli: Cli, app: Redrive) -> None:
     """Set up the alerts of the settings file for a program that has none."""
     try:
         settings = cli.config.alerts

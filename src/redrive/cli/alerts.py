@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from redrive.alerts import Alerts, Channel
-from redrive.alerts.conditions import NAME
-from redrive.alerts.messages import plain
-from redrive.alerts.watch import channels_noted, kind_of
+from redrive.alerts import Alerts, Channel, listing
 from redrive.cli._cli import Cli
 from redrive.cli._command import app_option, command
 from redrive.cli._errors import FAILED
@@ -22,12 +15,7 @@ from redrive.cli.output import Document, Line, Part, Table, View, fields
 from redrive.cli.views import error_of
 from redrive.desk.documents import job_document
 from redrive.errors import StoreMissing
-from redrive.payloads.masking import error_text
 
-if TYPE_CHECKING:
-    from redrive.jobs.job import Job
-
-_LATEST = 20
 _RESULTS = fields("channel:id result:word answer:prose")
 _CHANNELS = fields("name=channel:id kind:word reads:prose")
 
@@ -73,13 +61,8 @@ def _test(cli: Cli, channels: Sequence[Channel]) -> None:
         raise click.UsageError("no channel is set up: add [alerts.channels.slack] to redrive.toml")
     data: list[dict[str, object]] = []
     for channel in channels:
-        text = "If you can read this, alerts of Redrive reach you here."
-        message = plain("A test of Redrive's alerts", text, _now(cli))
-        try:
-            answer = channel.send(message, ident=f"test-{uuid.uuid4().hex}")
-            result = "sent"
-        except Exception as error:  # noqa: BLE001 - any error is the answer
-            result, answer = "failed", error_text(error)
+        is_sent, answer = listing.send_test(channel, _now(cli))
+        result = "sent" if is_sent else "failed"
         data.append({"channel": channel.name, "result": result, "answer": answer})
     cli.show(View(data, [Table(_RESULTS, data)]), then="redrive alerts list")
     if any(row["result"] == "failed" for row in data):
@@ -93,24 +76,17 @@ def _now(cli: Cli) -> float:
 
 
 def _list(cli: Cli, known: Alerts) -> None:
-    jobs: list[Job] = []
-    channels = [
-        {"name": channel.name, "kind": kind_of(channel), "reads": _variables(channel)}
-        for channel in known.channels.values()
-    ]
+    sent: list[listing.Sent] = []
     try:
         with cli.reading() as desk:
-            jobs = desk.jobs.find(handler=NAME, limit=_LATEST).jobs
-            noted = channels_noted(desk.store)
-    except StoreMissing:
-        noted = []  # channels can be set up before there is a store
-    for channel in noted:
-        if channel["name"] not in known.channels:
-            reads = ", ".join([*channel["reads"], "set up by the program"])
-            channels.append({**channel, "reads": reads})
-    messages = [job_document(job) for job in jobs]
+            sent, found = listing.latest(desk), listing.channels(known, desk)
+    except StoreMissing:  # channels can be set up before there is a store
+        found = listing.channels(known, None)
+    channels = [{"name": c.name, "kind": c.kind, "reads": _reads(c)} for c in found]
+    messages = [job_document(message.job) for message in sent]
     rows = [
-        {**message, "message": _message(job)} for job, message in zip(jobs, messages, strict=True)
+        {**document, "message": {"channel": message.channel, "title": message.title}}
+        for message, document in zip(sent, messages, strict=True)
     ]
     parts: list[Part] = [
         Table(_CHANNELS, channels, "Channels", "channel")
@@ -121,15 +97,6 @@ def _list(cli: Cli, known: Alerts) -> None:
     data = {"channels": channels, "messages": messages}
     then = "redrive alerts test" if channels else "redrive help alerts"
     cli.show(View(data, parts, now=_now(cli)), then=then)
-
-
-def _message(job: Job) -> dict[str, str]:
-    """Return the channel and the title of a message, which are in the payload of its job."""
-    try:
-        payload = cast("dict[str, Any]", json.loads(job.payload))
-        return {"channel": str(payload["channel"]), "title": str(payload["message"]["title"])}
-    except (ValueError, KeyError, TypeError):
-        return {"channel": "", "title": job.payload[:100]}
 
 
 def _error(message: Document) -> str | None:
@@ -144,7 +111,10 @@ _MESSAGES = fields(
 )
 
 
-def _variables(channel: Channel) -> str:
+def _reads(channel: listing.ListedChannel) -> str:
+    """Return the variables that a channel reads, and if they are set."""
+    if not channel.is_here:
+        return ", ".join([*channel.variables, "set up by the program"])
     return ", ".join(
-        f"{name} ({'set' if os.environ.get(name) else 'not set'})" for name in channel.variables
+        f"{name} ({'not set' if name in channel.unset else 'set'})" for name in channel.variables
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -24,14 +22,10 @@ from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._load import program_of
 from redrive.cli.output import Block, Line, Part, View
 from redrive.desk.desk import Desk
-from redrive.desk.documents import payload_text
+from redrive.desk.edits import difference, is_unchanged
 from redrive.errors import BadPayload, UsageError
 from redrive.jobs.job import Job
 from redrive.jobs.transitions import amended
-from redrive.payloads import strict_json
-from redrive.payloads.masking import MASK
-
-_PARTLY_HIDDEN = re.compile(rf'"(?:[^"\\]|\\.)*?{MASK}(?:[^"\\]|\\.)*+"')
 
 
 @command(
@@ -86,11 +80,7 @@ def edit(
 
 
 def _check_changed(new: str, *shown: str) -> None:
-    """Stop if a text is as it was shown.
-
-    It is not compared with the stored text: the answer would tell if a secret was guessed right.
-    """
-    if any(_is_same(new, text) for text in shown):
+    if is_unchanged(new, *shown):
         raise Stop("unchanged", "the payload is unchanged; nothing was saved", exits=FAILED)
 
 
@@ -160,7 +150,9 @@ def _finish(
     yes: bool,
 ) -> None:
     """Show the difference, ask, and save it unless somebody else changed the job."""
-    changed = Block("Difference", _difference(job.payload, after), "diff")
+    lines = difference(job.payload, after)
+    text = "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"
+    changed = Block("Difference", text, "diff")
     if not (dry_run or yes):
         cli.preview(View(None, [changed]))
         confirm("Save it?", default=True)
@@ -176,25 +168,3 @@ def _finish(
     }
     parts: list[Part] = [Line(text, "" if dry_run else "good"), changed]
     cli.show(View(data, parts), then="" if dry_run else f"redrive retry {job.id}")
-
-
-def _is_same(text: str, stored: str) -> bool:
-    try:
-        return strict_json.same(strict_json.compact(text), strict_json.compact(stored))
-    except BadPayload:
-        return False  # what was stored cannot be read: somebody mends it
-
-
-def _difference(before: str, after: str) -> str:
-    """Return what changes, line by line; both are masked.
-
-    Masked values are not compared: that would tell if a secret was guessed right.
-    """
-    old, new = (_hidden_whole(payload_text(text)) for text in (before, after))
-    lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
-    return "\n".join(lines) or "only hidden values, or the spelling of numbers, differ"
-
-
-def _hidden_whole(text: str) -> list[str]:
-    """Mask whole values that have a masked part: its length would tell if a guess was right."""
-    return [_PARTLY_HIDDEN.sub(f'"{MASK}"', line) for line in text.splitlines()]

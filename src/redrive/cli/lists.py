@@ -156,6 +156,7 @@ def list_(
 @click.option("--actor", metavar="NAME", help="Only actions of this person.")
 @click.option("--verb", metavar="VERB", help="Only retry, resolve, discard, edit, pause …")
 @click.option("--since", metavar="TIME", help="Only actions of the last 2h, 7d …")
+@click.option("--target", metavar="G7", help="Only actions on this job, group, run or lane.")
 @click.option("--run", metavar="R12", help="Only the actions of a run, step by step.")
 @click.pass_obj
 def log(cli: Cli, /, limit: int, before: int | None, **options: Any) -> None:

@@ -21,7 +21,7 @@ from redrive.cli import _opening as opening
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, yes_option
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._load import load_app, program_name
+from redrive.cli._load import load_app, program_name, set_up_alerts
 from redrive.cli._logging import warn_on_stderr
 from redrive.web import tokens
 from redrive.worker.supervisor import heeding
@@ -105,7 +105,7 @@ def serve(
         raise click.UsageError("--tls-cert and --tls-key belong together")
     is_safe = behind_proxy or tls_cert is not None
     _check_address(host, auth=not no_auth, is_safe=is_safe)
-    _check_extra()
+    check_extra()
     if opens:
         opening.check_address(host)
         token_file = opening.prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
@@ -122,7 +122,7 @@ def serve(
             name=place.get("name", ""),
             environment=place.get("environment", ""),
         )
-        with _listening(host, port) as sock:
+        with listening(host, port) as sock:
             scheme = "http" if tls_cert is None else "https"
             shown = f"[{host}]" if ":" in host else host
             url = f"{scheme}://{shown}:{sock.getsockname()[1]}"
@@ -130,7 +130,7 @@ def serve(
             each = (0 if behind_proxy else PER_CLIENT) if per_client is None else per_client
             with opening.page(cli, site, url) if opens else nullcontext():
                 try:
-                    _run(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
+                    run_server(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
                 finally:
                     site.close()
 
@@ -147,6 +147,7 @@ def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
         return
     warn_on_stderr(level)
     with cli.opened() as app:
+        set_up_alerts(cli, app)
         yield app
 
 
@@ -179,7 +180,8 @@ def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:
         raise Stop("not_safe", msg, hint=hint, exits=USAGE)
 
 
-def _check_extra() -> None:
+def check_extra() -> None:
+    """Stop if what serving needs is not installed."""
     missing = [
         name for name in ("jinja2", "msgspec", "starlette", "uvicorn") if find_spec(name) is None
     ]
@@ -203,7 +205,8 @@ def _is_everywhere(host: str) -> bool:
 
 
 @contextmanager
-def _listening(host: str, port: int) -> Generator[socket.socket]:
+def listening(host: str, port: int) -> Generator[socket.socket]:
+    """Return a socket that listens on an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         sock = socket.create_server((host, port), family=family, backlog=128)
@@ -216,15 +219,16 @@ def _listening(host: str, port: int) -> Generator[socket.socket]:
         yield sock
 
 
-def _run(
+def run_server(
     site: Server,
     sock: socket.socket,
-    cert: str | None,
-    key: str | None,
+    cert: str | None = None,
+    key: str | None = None,
     *,
-    each: int,
-    verbose: bool,
+    each: int = PER_CLIENT,
+    verbose: bool = False,
 ) -> None:
+    """Serve until a signal comes."""
     import uvicorn  # noqa: PLC0415 - an extra
 
     from redrive.web.connections import Connections, listener, server_for  # noqa: PLC0415

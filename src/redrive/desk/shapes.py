@@ -311,6 +311,24 @@ class WholeLane(TypedDict):
     pause: Pause | None
 
 
+class AlertChannel(TypedDict):
+    """A channel of alerts; `here` is false if only the program of a worker has it."""
+
+    channel: str
+    kind: str
+    reads: list[str]
+    not_set: list[str]
+    here: bool
+
+
+class AlertMessage(TypedDict):
+    """A message that was sent, or is to be sent; its job has every attempt."""
+
+    channel: str
+    title: str
+    job: Job
+
+
 class Handler(TypedDict):
     """A handler of the program that is served."""
 

@@ -8,9 +8,9 @@ Here: routes, tokens, limits, pages (`console`). Not here: what requests do to j
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, MutableMapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from redrive.app import Redrive
@@ -36,13 +36,20 @@ def asgi(
     deadline: float = DEADLINE,
     name: str = "",
     environment: str = "",
+    who: Callable[[MutableMapping[str, Any]], tuple[str, str] | None] | None = None,
+    sign_in: str = "",
 ) -> Server:
     """Return an ASGI application for an app's store, to be served or mounted.
 
     `tokens` are those of the environment unless given. `hosts` are the names it goes by; requests for
-    others are refused. `name` and `environment` are shown on every page of the console. `auth=False`
-    lets everybody in who gets here: for a program that checks by itself. The app stays the caller's to
-    close. Its store is opened, and if need be migrated, here and
+    others are refused. `name` and `environment` are shown on every page of the console.
+
+    With `who` the host program decides who uses the console: it is called with the ASGI scope of each
+    request, on a thread, and returns a name for the audit log and `read`, `act` or `reveal`, or None
+    for somebody who may not; these are led to its page `sign_in`. The API still needs a token.
+    `auth=False` lets everybody in who gets here: for a program that checks by itself.
+
+    The app stays the caller's to close. Its store is opened, and if need be migrated, here and
     not by a request; one that cannot be reached now is logged, and requests try again.
     """
     try:
@@ -52,8 +59,10 @@ def asgi(
         msg = f"serving needs an extra: pip install 'redrive[web]' ({error})"
         raise UsageError(msg) from error
     _open(app)
-    known = Tokens(from_environ() if tokens is None else tokens) if auth else None
-    return Server(app, known, hosts, deadline, Place(name or _name(app), environment))
+    given = from_environ() if tokens is None else tokens
+    known = Tokens(given, may_be_none=who is not None) if auth else None
+    place = Place(name or _name(app), environment, who, sign_in)
+    return Server(app, known, hosts, deadline, place)
 
 
 def _open(app: Redrive) -> None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from msgspec import UNSET, to_builtins
 
+from redrive.alerts import Alerts, listing
 from redrive.desk import kept_plans, lists, shapes
 from redrive.desk.documents import (
     action_document,
@@ -31,6 +32,7 @@ from redrive.errors import BadPayload, KeyConflict, Refused
 from redrive.jobs.job import Action, Group
 from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
+from redrive.payloads.masking import mask_text
 from redrive.registry import Entry, check_key, check_tags
 from redrive.runs import rules
 from redrive.runs.run_records import Run
@@ -39,7 +41,7 @@ from redrive.web import messages
 from redrive.web.call import Call, Problem, Reply
 from redrive.web.health import UNAVAILABLE
 
-_ALL, _NEWEST, _COUNTED = 100_000, 5, 10_000
+_ALL, _NEWEST, _COUNTED, _SHOWN = 100_000, 5, 10_000, 300
 
 
 def health(call: Call) -> messages.Standing | messages.Status | Reply:
@@ -275,6 +277,49 @@ def _handler(entry: Entry) -> shapes.Handler:
         "already_done": entry.already_done is not None,
         "timeout": entry.timeout,
     }
+
+
+def alerts(call: Call) -> messages.AlertList:
+    """Return the channels of alerts and the latest messages."""
+    desk = call.app.desk
+    return {
+        "channels": [
+            {
+                "channel": channel.name,
+                "kind": channel.kind,
+                "reads": list(channel.variables),
+                "not_set": channel.unset,
+                "here": channel.is_here,
+            }
+            for channel in listing.channels(_alerts(call), desk)
+        ],
+        "messages": [
+            {"channel": sent.channel, "title": sent.title, "job": job_document(sent.job)}
+            for sent in listing.latest(desk)
+        ],
+    }
+
+
+def _alerts(call: Call) -> Alerts | None:
+    return call.app.alerts if isinstance(call.app.alerts, Alerts) else None
+
+
+def send_test(call: Call, body: messages.Why) -> messages.AlertTest:
+    """Send a test message by a channel, and return what it answered."""
+    name, known = call.path["channel"], _alerts(call)
+    channel = known.channels.get(name) if known else None
+    if channel is None:
+        names = ", ".join(known.channels if known else ()) or "none"
+        raise Problem(404, "not_found", f"no channel {name!r} is set up here; known: {names}")
+    log = call.app.desk.log
+    is_sent, answer = listing.send_test(channel, call.app.desk.store.now())
+    action = log.action("test", name, body.reason, call.actor)
+    log.record(replace(action, detail={"answer": mask_text(answer)[:_SHOWN]}))
+    if not is_sent:
+        raise Problem(
+            502, "undelivered", f"the channel {name} did not accept the message: {answer[:_SHOWN]}"
+        )
+    return {"channel": name, "answer": answer}
 
 
 def count(call: Call, query: messages.Count) -> messages.Counted:

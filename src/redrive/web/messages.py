@@ -42,6 +42,8 @@ PATH: dict[str, Any] = {
     "group": Annotated[str, _text(10, "such as G7", pattern=rf"^[Gg]?[0-9]{{1,9}}{END}")],
     "run": RunName,
     "lane": Lane,
+    "channel": Name,
+    "topic": Name,
     "plan": Annotated[str, _text(64, least=1, pattern=_ID)],
 }
 """The names in paths."""
@@ -278,6 +280,20 @@ class Handlers(TypedDict):
     """The handlers of the program that is served."""
 
     handlers: list[shapes.Handler]
+
+
+class AlertList(TypedDict):
+    """The channels of alerts, and the latest messages."""
+
+    channels: list[shapes.AlertChannel]
+    messages: list[shapes.AlertMessage]
+
+
+class AlertTest(TypedDict):
+    """What a channel answered to a test message."""
+
+    channel: str
+    answer: str
 
 
 class Counted(TypedDict):

@@ -44,9 +44,9 @@ class Token:
 class Tokens:
     """The tokens that a server knows."""
 
-    def __init__(self, tokens: Iterable[Token]) -> None:
+    def __init__(self, tokens: Iterable[Token], *, may_be_none: bool = False) -> None:
         self._tokens = tuple(tokens)
-        if not self._tokens:
+        if not self._tokens and not may_be_none:
             msg = (
                 "there is no token: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN, or use --tokens FILE "
                 "(the file is created if it does not exist)"

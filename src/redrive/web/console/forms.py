@@ -51,6 +51,7 @@ _TABLE: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("/plans/{plan}/carry-out", "carry_out", {"goes": _after_plan, "page": "/plans/{plan}"}),
     ("/pauses", "pause", {"undo": "/pauses/{lane}/resume"}),
     ("/pauses/{lane}/resume", "resume", {}),
+    ("/alerts/{channel}/test", "alert_test", {}),
     ("/runs/{run}/pause", "run_pause", {"undo": "/runs/{run}/resume"}),
     ("/runs/{run}/resume", "run_resume", {}),
     ("/runs/{run}/cancel", "run_cancel", {}),
@@ -70,7 +71,7 @@ def _form(route: Route, notice: str, more: dict[str, Any]) -> Form:
 FORMS: Mapping[str, Form] = {
     path: _form(_posts()[path], notice, more) for path, notice, more in _TABLE
 }
-"""By path; a submit and an edit have no form yet."""
+"""By path; a submit has no form, and an edit one of its own."""
 
 
 def fields_of(text: str) -> dict[str, str]:

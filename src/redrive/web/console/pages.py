@@ -17,7 +17,7 @@ from redrive.web.console import charts, shown
 from redrive.web.console.assets import assets
 from redrive.web.console.parts import PARTS
 from redrive.web.console.shown import Shown
-from redrive.web.console.texts import Texts, number
+from redrive.web.console.texts import NAMES, Texts, number
 from redrive.web.console.visit import Visit
 
 FOLDER = Path(__file__).with_name("templates")
@@ -49,6 +49,7 @@ class Pages:
             "asset": _asset,
             "charts": charts,
             "kinds": shown.KINDS,
+            "languages": NAMES,
             "num": number,
             "phases": shown.PHASES,
             "traces_of": shown.traces,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
+from redrive.alerts import Alerts, listing
 from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
 from redrive.desk.shared_facts import shared_facts
@@ -26,6 +27,7 @@ HALF_HOUR = 30
 _DAY = 86_400.0
 _NEWEST = 5
 _STEPS = 8
+_MESSAGES = 8
 
 Data = dict[str, Any]
 
@@ -33,7 +35,7 @@ Data = dict[str, Any]
 class Here(Request, kw_only=True):
     """On which page."""
 
-    here: Literal["", "overview", "groups", "jobs", "runs", "system"] = ""
+    here: Literal["", "overview", "groups", "jobs", "runs", "activity", "system", "help"] = ""
 
 
 class GroupList(Request, kw_only=True):
@@ -294,6 +296,13 @@ def system(visit: Visit) -> Data:
     return {"health": now, "lanes": lanes, "total": sum(count.jobs for count in now.counts)}
 
 
+def alerts(visit: Visit) -> Data:
+    """Read the channels of alerts and the latest messages."""
+    known = visit.app.alerts if isinstance(visit.app.alerts, Alerts) else None
+    channels = listing.channels(known, visit.desk)
+    return {"channels": channels, "sent": listing.latest(visit.desk, _MESSAGES)}
+
+
 PARTS: Mapping[str, Part] = {
     "nav": Part(USUAL, nav, Here),
     "overview": Part(USUAL, overview),
@@ -304,5 +313,6 @@ PARTS: Mapping[str, Part] = {
     "runs": Part(USUAL, run_list),
     "run": Part(USUAL, one_run, OneRun),
     "system": Part(USUAL, system),
+    "alerts": Part(SLOW, alerts),
 }
 """By name: `/part/NAME`, and the template `parts/NAME.html`."""

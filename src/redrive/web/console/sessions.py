@@ -12,9 +12,11 @@ import secrets
 import time
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import cast, get_args
 
 from redrive.app import Redrive
-from redrive.web.tokens import Token, Tokens
+from redrive.web.call import Problem
+from redrive.web.tokens import Right, Token, Tokens
 
 IDLE, LONGEST = 12 * 3600.0, 7 * 86400.0
 """Seconds after the last use, and after the sign-in, when a session ends."""
@@ -87,6 +89,17 @@ class Sessions:
         if is_over or self._app.store.notes(_OUT + session_id):
             return None
         return replace(session, csrf=self._mac(token, f"csrf{_BETWEEN}{session_id}"))
+
+    def of_person(self, person: tuple[str, str] | None) -> Session | None:
+        """Return the session of somebody whom the host program knows; None for nobody."""
+        if person is None:
+            return None
+        name, right = person
+        if right not in get_args(Right) or not name:
+            msg = f"who() must return None, or a name and read, act or reveal; found {person!r}"
+            raise Problem(500, "bad_who", msg)
+        token = Token(name, cast("Right", right), b"host")
+        return Session(token=token, csrf=self._mac(token, f"csrf{_BETWEEN}{name}"))
 
     def renewed(self, session: Session) -> str:
         """Return the cookie of a session that was used; empty while the present one is fresh."""

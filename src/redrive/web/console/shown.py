@@ -48,7 +48,10 @@ class Shown:
         if when is None or today is None:
             return _time(at, str(iso(at)))
         clock = f"{when:%H:%M:%S}"
-        return _time(at, clock if when.date() == today.date() else f"{when:%-d %b}, {clock}")
+        if when.date() == today.date():
+            return _time(at, clock)
+        day = self.texts("date", day=when.day, month=self.texts(f"month.{when.month}"))
+        return _time(at, f"{day}, {clock}")
 
     def ago(self, at: float | None) -> Markup:
         """Return how long ago something was."""

@@ -22,13 +22,13 @@ from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.web import LOOPBACK, guard
 from redrive.web.call import Problem, problem_of
-from redrive.web.console import views
+from redrive.web.console import activity, edit, views
 from redrive.web.console.assets import by_public_name
 from redrive.web.console.forms import FORMS, Form, back_of, body_of, fields_of
 from redrive.web.console.pages import Pages
 from redrive.web.console.parts import PARTS
 from redrive.web.console.sessions import LONGEST, Session, Sessions, cookie_name
-from redrive.web.console.texts import language_of, texts
+from redrive.web.console.texts import Texts, language_of, languages, texts
 from redrive.web.console.views import PAGES, Page
 from redrive.web.console.visit import Place, Shared, Visit
 from redrive.web.health import Health
@@ -51,6 +51,8 @@ HEADERS: Mapping[str, str] = {
 }
 FORM = "application/x-www-form-urlencoded"
 _NOTICE = "_notice"
+_LANGUAGE = "redrive_language"
+_YEAR = 366 * 86_400
 _FOREVER = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
 
 
@@ -75,7 +77,10 @@ class Console:
             "/part/{name}": {"GET": self._part},
             "/sign-in": {"GET": self._ask_token, "POST": self._sign_in},
             "/sign-out": {"POST": self._sign_out},
+            "/language": {"POST": self._language},
             "/jobs/{job}/reveal": {"POST": self._reveal},
+            "/jobs/{job}/edit": {"POST": self._edit},
+            "/activity/export": {"GET": self._export},
         }
         for page in PAGES:
             found.setdefault(page.path, {})["GET"] = partial(self._page, page)
@@ -109,7 +114,7 @@ class Console:
             visit = visit.with_query(_query(request, page.query), _path(request))
             return self._shown(visit, page.template, page.does(visit))
 
-        return await self._answer(request, does, searches=page.searches)
+        return await self._answer(request, does, right=page.right, searches=page.searches)
 
     async def _part(self, request: HttpRequest) -> Response:
         name = request.path_params["name"]
@@ -159,12 +164,46 @@ class Console:
 
         return await self._answer(request, does, right="reveal")
 
+    async def _edit(self, request: HttpRequest) -> Response:
+        def does(visit: Visit) -> Response:
+            visit = visit.with_query(None, _path(request))
+            outcome = edit.save(visit)
+            if not outcome.notice:
+                return self._shown(visit, "edit.html", outcome.data, outcome.status)
+            self._shared.clear()
+            return self._gone(visit, f"/jobs/{visit.path['job']}", outcome.notice, "", {})
+
+        return await self._answer(request, does, right="act")
+
+    async def _export(self, request: HttpRequest) -> Response:
+        def does(visit: Visit) -> Response:
+            text = activity.exported(visit.with_query(_query(request, activity.Activity)))
+            name = 'attachment; filename="redrive-activity.jsonl"'
+            return Response(text, 200, HEADERS | {"content-disposition": name}, "application/jsonl")
+
+        return await self._answer(request, does)
+
+    async def _language(self, request: HttpRequest) -> Response:
+        """Keep the language that somebody chose; it needs no session, so that a sign-in can be read."""
+        _check_origin(request)
+        fields = fields_of(await read(request, FORM))
+        language = fields.get("language", "")
+        if language not in languages():
+            known = ", ".join(languages())
+            raise Problem(400, "bad_request", f"no language {language[:20]!r}; known: {known}")
+        response = _redirect(request, back_of(fields))
+        path = _root(request) or "/"
+        response.set_cookie(_LANGUAGE, language, max_age=_YEAR, path=path, httponly=True)
+        return response
+
     async def _ask_token(self, request: HttpRequest) -> Response:
         """Show the form for a token; a code of `redrive serve --open` needs none."""
         query = query_of(request.scope["query_string"])
         back = back_of({"back": query.get("next", "")})
 
         def does() -> Response:
+            if self._place.who is not None:
+                return self._sent_to_host(request, back)
             token = self.sessions.take(query.get("once", ""))
             if token is None and "once" in query:
                 return self._gate(request, back, "sign_in.used", 401)
@@ -185,6 +224,13 @@ class Console:
 
         return await self._run(does, False)
 
+    def _sent_to_host(self, request: HttpRequest, back: str) -> Response:
+        """Lead somebody to the sign-in of the host program, and back afterwards."""
+        if not self._place.sign_in:
+            return self._gate(request, back, status=401)
+        to = f"{self._place.sign_in}?next={quote(_root(request) + back, safe='/')}"
+        return RedirectResponse(to, 303, dict(HEADERS))
+
     def _welcome(self, request: HttpRequest, token: Token, back: str) -> Response:
         response = _redirect(request, back)
         self._set(request, response, self.sessions.open(token)[1])
@@ -193,7 +239,7 @@ class Console:
     def _gate(
         self, request: HttpRequest, back: str, error: str = "", status: int = 200
     ) -> Response:
-        t = texts(language_of(request.headers.get("accept-language", "")))
+        t = _texts(request)
         html = self._pages.bare(
             "sign_in.html",
             t,
@@ -220,33 +266,44 @@ class Console:
         searches: bool = False,
     ) -> Response:
         """Check who asks, and answer; what goes wrong is a page, too."""
-        text = ""
+        form = None
         if request.method == "POST":
             _check_origin(request)
-            text = await read(request, FORM)
-        return await self._run(partial(self._checked, request, text, does, right), searches)
+            form = fields_of(await read(request, FORM))
+        return await self._run(partial(self._checked, request, form, does, right), searches)
 
     def _checked(
-        self, request: HttpRequest, text: str, does: Callable[[Visit], Response], right: str
+        self,
+        request: HttpRequest,
+        form: dict[str, str] | None,
+        does: Callable[[Visit], Response],
+        right: str,
     ) -> Response:
-        session = self.sessions.read(request.cookies.get(self._cookie(request)))
+        session = self._session(request)
         if session is None:
             return self._no_session(request)
-        visit = self._visit(request, session, fields_of(text) if text else None)
+        visit = self._visit(request, session, form)
         try:
             if not session.token.allows(right):
                 msg = f"the token {session.token.name!r} may {session.token.right}; this needs {right!r}"
                 raise Problem(403, "not_allowed", msg)
-            if visit.form is not None and not _same(visit.form.get("csrf", ""), session.csrf):
+            if form is not None and not _same(form.get("csrf", ""), session.csrf):
                 raise Problem(403, "old_form", visit.texts("error.old_form"))
             response = does(visit)
         except (Problem, RedriveError) as error:
             response = self._problem(request, visit, error)
         except TimeoutError as error:  # of a search that ran too long
             response = self._problem(request, visit, Problem(504, "too_long", str(error)))
-        if cookie := self.sessions.renewed(session):
+        cookie = self.sessions.renewed(session)
+        if cookie and "set-cookie" not in response.headers:  # signing out removes it
             self._set(request, response, cookie)
         return response
+
+    def _session(self, request: HttpRequest) -> Session | None:
+        """Return who asks: by the host program if it decides, else by the cookie."""
+        if self._place.who is not None:
+            return self.sessions.of_person(self._place.who(request.scope))
+        return self.sessions.read(request.cookies.get(self._cookie(request)))
 
     def _visit(self, request: HttpRequest, session: Session, form: dict[str, str] | None) -> Visit:
         query = request.scope["query_string"].decode("ascii", "replace")
@@ -260,7 +317,7 @@ class Console:
             root=_root(request),
             path={},
             session=session,
-            texts=texts(language_of(request.headers.get("accept-language", ""))),
+            texts=_texts(request),
             shared=self._shared,
             place=self._place,
             address=f"{path}?{query}" if query else path,
@@ -341,6 +398,13 @@ def _problem_of(error: Problem | RedriveError) -> Problem:
 
 def _root(request: HttpRequest) -> str:
     return str(request.scope.get("root_path", ""))
+
+
+def _texts(request: HttpRequest) -> Texts:
+    """Return the texts of the language that was chosen by hand, else of the browser's."""
+    chosen = request.cookies.get(_LANGUAGE)
+    accepted = request.headers.get("accept-language", "")
+    return texts(chosen if chosen in languages() else language_of(accepted))
 
 
 def _redirect(request: HttpRequest, to: str) -> Response:

@@ -13,6 +13,8 @@ from markupsafe import Markup
 
 FOLDER = Path(__file__).with_name("texts")
 DEFAULT = "en"
+NAMES = {"en": "English", "ja": "日本語"}
+"""What each language calls itself."""
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
@@ -42,7 +44,7 @@ class Texts:
                 words.append(str(self(f"unit.{unit}", n=count)))
             elif words:
                 break
-        return " ".join(words)
+        return str(self("unit.between")).join(words)
 
 
 def number(value: float) -> str:

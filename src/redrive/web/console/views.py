@@ -14,6 +14,10 @@ from redrive.desk.status import Status
 from redrive.jobs.job import Job, State
 from redrive.runs import rules
 from redrive.runs.run_records import Spec
+from redrive.web.console.activity import Activity, activity
+from redrive.web.console.edit import edit
+from redrive.web.console.help import help as help_page
+from redrive.web.console.help import help_topic
 from redrive.web.console.parts import Data, GroupList
 from redrive.web.console.shown import Shown, coloured, lifeline, traces
 from redrive.web.console.visit import Visit
@@ -60,6 +64,7 @@ class Page(NamedTuple):
     does: Callable[[Visit], Data]
     query: type[Request] = Request
     searches: bool = False
+    right: str = "read"
 
     @property
     def template(self) -> str:
@@ -140,6 +145,7 @@ def job(visit: Visit, *, reveal: bool = False) -> Data:
         "traces": [traces(a.failure.traceback) if a.failure else [] for a in attempts],
         "points": lifeline(found, shown),
         "verbs": verbs(found),
+        "can_edit": found.state not in {State.RUNNING, State.COMPLETED},
         "actions": [a for a in visit.desk.log.actions(limit=200) if a.target == found.id][:5],
     }
 
@@ -216,8 +222,12 @@ PAGES: tuple[Page, ...] = (
     Page("/groups/{group}", group, GroupView),
     Page("/jobs", jobs, JobSearch, searches=True),
     Page("/jobs/{job}", job),
+    Page("/jobs/{job}/edit", edit, right="act"),
     Page("/plans/{plan}", plan),
     Page("/runs", runs),
     Page("/runs/{run}", run),
+    Page("/activity", activity, Activity),
     Page("/system", system, SystemView),
+    Page("/help", help_page),
+    Page("/help/{topic}", help_topic),
 )

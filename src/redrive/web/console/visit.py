@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -64,7 +64,11 @@ class Place(NamedTuple):
     """What the console says about where it is."""
 
     name: str
-    environment: str
+    environment: str = ""
+    who: Callable[[MutableMapping[str, Any]], tuple[str, str] | None] | None = None
+    """Returns who sends a request, if the host program knows; then nobody signs in here."""
+    sign_in: str = ""
+    """The page of the host program where people sign in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,6 +149,7 @@
       case "k": move(-1); break;
       case "x": if (row && $("input[name=q]", row)) $("input[name=q]", row).click(); break;
       case "r": press("[data-retry]"); break;
+      case "e": press("[data-edit]"); break;
       case "n": if ($("#note")) { event.preventDefault(); $("#note").open = true; $("#note textarea").focus(); } break;
       case ".": button.click(); break;
       case "?": keys.showModal(); break;

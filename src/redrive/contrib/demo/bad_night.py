@@ -1,21 +1,27 @@
 """A bad night as data: thousands of dead letters of five causes, a run, pauses and notes.
 
-    python tests_browser/bad_night.py FILE.db [factor]
+    fill("night.db")
 
-For screenshots and for the stories that need much; times end now.
+For `redrive demo --web`, for screenshots and for tests that need much; times end now.
 """
+# ruff: noqa: S311, PLR2004 - made-up data needs neither secrets nor names for its numbers
 
 from __future__ import annotations
 
+import itertools
+import logging
 import random
-import sys
+import threading
 import time
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from redrive import Redrive
+from redrive.app import Redrive
 from redrive.jobs.job import Attempt, Category, Failure, Job, Reason, State
+from redrive.jobs.logger import log
+from redrive.policies.policy import Policy
+from redrive.strategies import exponential
 from redrive.testing import ManualClock
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -236,5 +242,50 @@ def people(app: Redrive, clock: ManualClock, now: float) -> None:
     )
 
 
-if __name__ == "__main__":
-    fill(sys.argv[1], factor=float(sys.argv[2]) if len(sys.argv) > 2 else 1.0)
+class CardError(Exception):
+    """The bank refuses a card."""
+
+
+class RateLimitError(Exception):
+    """The model has too much to do."""
+
+
+class NightShop:
+    """The program of the night: the provider is back, two other causes are not mended.
+
+    An invoice without `vat_id` fails until somebody edits it; some cards have expired for good.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        log.addHandler(logging.NullHandler())  # the pages show what dies
+        policy = Policy(attempts=2, wait=exponential(0.3, cap=1))
+        self.app = Redrive(path, actor="demo", policy=policy)
+        self.charge = self.app.handler("billing.charge")(charge)
+        self.pdf = self.app.handler("billing.pdf")(render)
+        self.app.handler("summarize.email")(summarize)
+
+    def arrive(self, stop: threading.Event, every: float = 4.0) -> None:
+        """Submit a job now and then until it is stopped; each third dies."""
+        for number in itertools.count(1001):
+            if stop.wait(every):
+                return
+            handler = self.charge if number % 3 else self.pdf
+            handler.submit(charge_id=f"ch_{number}", region="eu")
+
+
+def charge(charge_id: str, **_: object) -> None:
+    """Charge a card; the number of the charge says if it has expired."""
+    time.sleep(0.05)
+    if charge_id.endswith("00"):
+        raise CardError("Your card has expired.")
+
+
+def render(vat_id: str = "", **_: object) -> None:
+    """Make an invoice."""
+    if not vat_id:
+        raise KeyError("vat_id")
+
+
+def summarize(**_: object) -> None:
+    """Ask a model that is busy."""
+    raise RateLimitError("429 Too Many Requests, gpt-5-mini in org-7f")

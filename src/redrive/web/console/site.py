@@ -179,7 +179,9 @@ class Console:
         def does(visit: Visit) -> Response:
             text = activity.exported(visit.with_query(_query(request, activity.Activity)))
             name = 'attachment; filename="redrive-activity.jsonl"'
-            return Response(text, 200, HEADERS | {"content-disposition": name}, "application/jsonl")
+            return Response(
+                text, 200, {**HEADERS, "content-disposition": name}, "application/jsonl"
+            )
 
         return await self._answer(request, does)
 

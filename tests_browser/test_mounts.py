@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route, Router
 
 from redrive import Redrive
-from redrive.contrib import django as redrive_django
+from redrive.contrib.django import console as redrive_django
 from redrive.web import asgi
 from redrive.web.tokens import made
 

@@ -5,6 +5,7 @@
 
 Here: who asks. Not here: the mount itself (Starlette's, as above), and jobs.
 """
+# pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
 

@@ -1,0 +1,83 @@
+"""What a request of a browser says: its language, path, query and origin; and headers of answers."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import unquote
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import RedirectResponse, Response
+
+from redrive.web import guard
+from redrive.web.call import Problem
+from redrive.web.console.texts import Texts, language_of, languages, texts
+from redrive.web.messages import PATH, Request
+from redrive.web.reads import checked, query_of
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'",
+    # no-referrer would make the origin of a form `null`.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "vary": "Cookie, Accept-Language",
+}
+LANGUAGE = "redrive_language"
+"""The cookie of a language that was chosen by hand."""
+
+
+def root_of(request: HttpRequest) -> str:
+    """Return the prefix under which the console is mounted."""
+    return str(request.scope.get("root_path", ""))
+
+
+def texts_of(request: HttpRequest) -> Texts:
+    """Return the texts of the language that was chosen by hand, else of the browser's."""
+    chosen = request.cookies.get(LANGUAGE)
+    accepted = request.headers.get("accept-language", "")
+    return texts(chosen if chosen in languages() else language_of(accepted))
+
+
+def redirect(request: HttpRequest, to: str) -> Response:
+    """Lead the browser to another page of the console."""
+    return RedirectResponse(root_of(request) + to, 303, dict(HEADERS))
+
+
+def query_as(request: HttpRequest, kind: type[Request]) -> Request:
+    """Return the query of a request, checked."""
+    return checked(query_of(request.scope["query_string"]), kind, "query", strict=False)
+
+
+def path_of(request: HttpRequest) -> dict[str, str]:
+    """Return the parameters of the path, checked."""
+    path = dict(request.path_params)
+    for name, value in path.items():
+        checked(value, PATH[name], f"path.{name}")
+    return path
+
+
+def check_origin(request: HttpRequest) -> None:
+    """Refuse a form of another origin, or one that does not say which it is of."""
+    guard.check_origin(request.headers)
+    if not {"origin", "sec-fetch-site"} & set(request.headers):
+        msg = "the request does not say which page it comes from: send it from a browser"
+        raise Problem(403, "no_origin", msg)
+
+
+def is_same(given: str, known: str) -> bool:
+    """Compare two secrets in constant time."""
+    return hmac.compare_digest(given.encode(), known.encode())
+
+
+def read_notice(value: str) -> dict[str, Any]:
+    """Read what was done; a cookie is not believed to be ours."""
+    try:
+        notice = cast("dict[str, Any]", json.loads(unquote(value)))
+        is_ours = isinstance(notice, dict) and {"key", "values", "undo"} <= notice.keys()
+        return notice if is_ours and isinstance(notice["values"], dict) else {}
+    except (ValueError, RecursionError):
+        return {}

@@ -21,6 +21,7 @@ EXPORTED = 10_000
 VERBS = (
     "retry", "resolve", "discard", "reopen", "edit", "note", "mark", "pause", "resume", "rate",
     "cancel", "submit", "reveal", "test", "export", "import", "purge",
+    "remove_listener",
 )  # fmt: skip
 """What can be chosen; the words are those of the command line."""
 SINCE = ("1h", "24h", "7d", "30d")

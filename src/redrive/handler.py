@@ -318,6 +318,8 @@ def _checked_item(entry: Entry, item: object, options: Options) -> tuple[str, Op
         raise UsageError(msg)
     if item.entry is not entry:
         raise UsageError(f"this is an item of {item.entry.name!r}, not of {entry.name!r}")
+    if item.options.durable:
+        raise UsageError("`durable` is for try_now; submit_many stores every item before it runs")
     if item.options.within is not None and item.options.within is not options.within:
         raise UsageError("give `within` to submit_many: `handler.options(within=…)`")
     return item.payload, item.options

@@ -20,7 +20,8 @@ from redrive.classify import classify
 from redrive.errors import Skip, UsageError
 from redrive.in_place import generators, waiting
 from redrive.in_place.calls import Call, Walk
-from redrive.in_place.options import BlockOptions, Options, Plan, is_async, is_kind_of, plan
+from redrive.in_place.options import BlockOptions, Options, Plan, is_kind_of, plan
+from redrive.jobs.checks import is_async
 from redrive.jobs.job import Category, Completed, Dead, Failure, Reason, Retry
 from redrive.jobs.outcomes import Failed, Interrupted, Outcome, Skipped
 from redrive.policies.policy import Policy, category_named, check_policy, meant

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, cast
 
@@ -246,26 +247,24 @@ class _Bulk:
     def submit(self, items: Items) -> list[Job]:
         """Store the items; see `Handler.submit_many`."""
         stored: list[Job] = []
-        try:
+        with _counting(stored):
             if self.options.within is None:
                 self._add_chunks(self._drafts(items), stored)
             else:
                 answers = self._add(list(self._drafts(items)), 0, self.options.within)
                 stored += map(self.submitter.reported, answers)
-        except RedriveError as error:
-            error.args = (f"{error}; of the items, the first {len(stored)} are stored",)
-            raise
         return stored
 
     async def asubmit(self, threads: Threads, items: Items) -> list[Job]:
         """Do the same from async code."""
         if self.options.within is None:
             return await hop(threads, self.submit, list(items))
-        jobs = await hop(threads, list, self._drafts(list(items)))
-        try:
-            return await self.submitter.aadd(threads, self.entry, jobs, self.options.within)
-        except KeyConflict as error:
-            raise _named_item(error, jobs, 0) from error
+        with _counting([]):
+            jobs = await hop(threads, list, self._drafts(list(items)))
+            try:
+                return await self.submitter.aadd(threads, self.entry, jobs, self.options.within)
+            except KeyConflict as error:
+                raise _named_item(error, jobs, 0) from error
 
     def _add_chunks(self, drafts: Iterator[Job], stored: list[Job]) -> None:
         """Add jobs to the store and to `stored`; while a thread writes a chunk, the next is drafted."""
@@ -318,6 +317,8 @@ def _checked_item(entry: Entry, item: object, options: Options) -> tuple[str, Op
         raise UsageError(msg)
     if item.entry is not entry:
         raise UsageError(f"this is an item of {item.entry.name!r}, not of {entry.name!r}")
+    if item.options.durable:
+        raise UsageError("`durable` is for try_now; submit_many stores every item before it runs")
     if item.options.within is not None and item.options.within is not options.within:
         raise UsageError("give `within` to submit_many: `handler.options(within=…)`")
     return item.payload, item.options
@@ -333,6 +334,16 @@ def _chunk(drafts: Iterator[Job]) -> list[Job]:
         if room <= 0 or len(chunk) >= _CHUNK:
             break
     return chunk
+
+
+@contextmanager
+def _counting(stored: list[Job]) -> Generator[None]:
+    """Add the number of items that are stored to an error raised inside `with`."""
+    try:
+        yield
+    except RedriveError as error:
+        error.args = (f"{error}; of the items, the first {len(stored)} are stored",)
+        raise
 
 
 def _named_item(error: KeyConflict, jobs: Sequence[Job], first: int) -> KeyConflict:

@@ -241,15 +241,14 @@ def check_functions(
             "call it on; register a function, or a bound method: app.handler(name)(instance.method)"
         )
         raise UsageError(msg)
-    call = getattr(function, "__call__", function)  # noqa: B004 - an object may have an async one
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         msg = (
             f"handler {name!r} is a generator; generators are not supported: return a value instead"
         )
         raise UsageError(msg)
-    if already_done is not None and inspect.iscoroutinefunction(already_done):
+    if already_done is not None and checks.is_async(already_done):
         raise UsageError(f"handler {name!r}: already_done must be a plain function, not async")
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return checks.is_async(function)
 
 
 def _is_method(function: Callable[..., object]) -> bool:

@@ -249,19 +249,23 @@ def jitter_window(seconds: float, strategy: RetryStrategy) -> tuple[float, float
             spread = _spread(absolute)
             return max(0.0, seconds - spread), seconds + spread
         case fraction:
-            part = _finite("jitter", fraction)
-            return seconds * (1 - part), seconds * (1 + part)
+            if not _is_finite(fraction) or fraction < 0:
+                raise _bad_jitter(fraction)
+            return seconds * (1 - fraction), seconds * (1 + fraction)
 
 
 def _spread(jitter: str | timedelta) -> float:
     try:
         return durations.seconds(jitter, name="jitter")
     except UsageError:
-        msg = (
-            'jitter must be "full", "equal" or "none", a fraction such as 0.2, or a time such as "30s";'
-            f" found {jitter!r}"
-        )
-        raise UsageError(msg) from None
+        raise _bad_jitter(jitter) from None
+
+
+def _bad_jitter(jitter: object) -> UsageError:
+    return UsageError(
+        'jitter must be "full", "equal" or "none", a fraction such as 0.2, or a time such as "30s";'
+        f" found {jitter!r}"
+    )
 
 
 def delay_after(strategy: RetryStrategy, attempt: int, rand: Rand) -> float:

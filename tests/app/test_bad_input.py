@@ -418,6 +418,13 @@ class TestPlaces:
         assert "mode 700" in said
         assert name in said
 
+    def test_a_directory_that_cannot_be_made_is_not_called_a_file(self, scheme: str) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            Path(name).chmod(0o555)
+            said = as_nobody(Redrive(f"{scheme}{name}/missing/store").desk.jobs.counts)
+        assert f"the directory {name} is read-only" in said
+        assert "put the store into a directory of yours" in said
+
     @pytest.mark.parametrize(
         "name", ["with space", "quo'te\"s", "new\nline", "per%20cent", "-dash", "a?b#c", "ünï"]
     )

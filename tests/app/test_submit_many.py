@@ -130,6 +130,8 @@ def test_items_of_another_handler_and_options_of_one_job_are_refused(
         send.submit_many([other.item("ada")])
     with pytest.raises(UsageError, match="`key` and `durable` are not for many"):
         send.options(key="k").submit_many([{"to": "ada"}])
+    with pytest.raises(UsageError, match=r"items\[0\]: `durable` is for try_now"):
+        send.submit_many([send.options(durable=True).item("ada")])
     with pytest.raises(UsageError, match="give `within` to submit_many"):
         send.submit_many([send.options(within=object()).item("ada")])
 

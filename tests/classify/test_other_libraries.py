@@ -123,6 +123,14 @@ def test_no_error_that_passes_is_called_hopeless() -> None:
         (("AuthorizationPendingError",), "transient"),
         (("XMLSyntaxError",), None),  # an error page instead of an answer
         (("WebSocketException",), None),
+        (("AuthConnectionError",), "transient"),  # the login could not be reached
+        (("ConfigNetworkFailure",), "transient"),
+        (("ReportNotFoundYet",), "transient"),
+        (("NotSupportedYet",), "permanent"),
+        (("RequestTookTooLong",), "transient"),  # a time, not a length
+        (("NameTooLong",), "invalid"),
+        (("DownloadIntegrityCheckFailed",), None),  # the next download may be whole
+        (("IntegrityViolation",), "invalid"),
     ],
 )
 def test_names_of_classes(names: tuple[str, ...], category: str | None) -> None:
@@ -175,6 +183,23 @@ def test_a_cause_that_passes_beats_a_name_that_does_not() -> None:
     error = vendor("ConfigNotFound")
     error.__context__ = ConnectionRefusedError(111, "Connection refused")  # it was handled
     assert classify(error).category == "permanent"
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "category"),
+    [
+        ("ConfigNotFound", ConnectionError, "transient"),
+        ("InvalidRequestDropped", ConnectionResetError, "transient"),
+        ("UserNotFound", TimeoutError, "transient"),
+        ("UserNotFound", LookupError, "permanent"),
+        ("LoginRefused", ConnectionError, "auth"),  # as libraries call a refused login
+    ],
+)
+def test_a_lost_connection_by_its_base_is_not_made_hopeless_by_its_name(
+    name: str, base: type[Exception], category: str
+) -> None:
+    error = type(name, (base,), {"__module__": "shop"})()
+    assert classify(error).category == category
 
 
 def test_a_retry_after_of_zero_on_a_class_is_no_hint() -> None:

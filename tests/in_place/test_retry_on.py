@@ -211,6 +211,10 @@ async def async_test(error: Exception) -> bool:
             r"write when\(\(KeyError, OSError\), 'auth'\)",
         ),
         (lambda: when((), "auth"), "a tuple of classes"),
+        (lambda: when("connection reset", "auth"), "a dotted name .*found 'connection reset'"),
+        (lambda: when(asyncio.sleep, "auth"), "a plain function"),  # its coroutine is always true
+        (lambda: when(status="404", then="auth"), "status must be a whole number.* found '404'"),  # type: ignore[arg-type]
+        (lambda: when(code=7, then="auth"), "code must be text.* found 7"),  # type: ignore[arg-type]
         (lambda: when(Thing, "auth"), "a class of errors"),
     ],
 )

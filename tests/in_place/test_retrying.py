@@ -142,6 +142,8 @@ async def forgotten_async() -> None:
         (forgotten, "must be in `with attempt:`"),
         (lambda: asyncio.run(forgotten_async()), "must be in `with attempt:`"),
         (lambda: retrying(3), "a policy is a Policy"),  # type: ignore[arg-type]
+        (lambda: retrying(KeyError), r"write retrying\(on=KeyError\)"),  # type: ignore[arg-type]
+        (lambda: retrying([KeyError, OSError]), r"retrying\(on=\(KeyError, OSError\)\)"),  # type: ignore[arg-type]
         (lambda: retrying(timeout=3), "timeout is an option for functions; a block has none"),  # type: ignore[call-arg]
         (lambda: retrying(fallback=3), "fallback is an option for functions"),  # type: ignore[call-arg]
         (lambda: iter(retrying(sleep=asyncio.sleep)), "sleep must be plain too"),

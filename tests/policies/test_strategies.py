@@ -281,10 +281,13 @@ def test_a_strategy_that_cannot_work_is_refused_when_it_is_made(
 
 
 @pytest.mark.parametrize("make", [exponential, linear, constant, fibonacci])
-def test_a_wrong_name_of_a_jitter_lists_the_right_ones(make: Callable[..., RetryStrategy]) -> None:
-    words = r'jitter must be "full", "equal" or "none", .* found \'decorrelated\''
+@pytest.mark.parametrize("jitter", ["decorrelated", True, -0.5])
+def test_a_wrong_jitter_lists_the_right_ones(
+    make: Callable[..., RetryStrategy], jitter: object
+) -> None:
+    words = rf'jitter must be "full", "equal" or "none", .* found {jitter!r}'
     with pytest.raises(UsageError, match=words):
-        make(1, jitter="decorrelated")
+        make(1, jitter=jitter)
 
 
 def test_the_abstract_strategy_cannot_be_made() -> None:

@@ -264,6 +264,7 @@ def test_the_message_of_a_wrong_expectation_names_the_jobs(
 
     assert repr(redrive_jobs.submitted()) == "<no job; no jobs are stored>"
     send.submit("ada", "xyzzy-plugh")
+    assert repr(redrive_jobs) == "Harness(1 job)"
     bill.submit(7)
     redrive_jobs.run_all()
     assert repr(redrive_jobs.dead("order.bill")) == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,8 +131,10 @@ def test_a_key_stays_the_same_job_after_its_parameter_was_renamed(tmp_path: Path
             again.submit("Bob")
 
 
-@pytest.mark.parametrize("renamed", [{"name": "missing"}, {"who": "who"}, {"who": "length"}])
-def test_a_wrong_rename_is_refused(renamed: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "renamed", [{"name": "missing"}, {"who": "who"}, {"who": "length"}, ["name"], "name"]
+)
+def test_a_wrong_rename_is_refused(renamed: Any) -> None:
     app = Redrive("memory:")
     with pytest.raises(UsageError, match="must map a former name to a parameter"):
 

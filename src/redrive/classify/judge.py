@@ -27,6 +27,7 @@ _CATEGORIES: Final = {category.value: category for category in Category}
 _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 _TELLING: Final = (*tables.MYSQL, *tables.REPLIERS, *(f"{package}." for package in tables.TEXTS))
 """Libraries whose errors have their meaning in their arguments."""
+_MISTAKES: Final = HOPELESS - {Category.AUTH}
 _MOST_KNOWN: Final = 500
 _KNOWN: Final[
     dict[tuple[int, str | None], tuple[type, tuple[Category, str, str | None, bool] | None]]
@@ -169,6 +170,10 @@ class Judge:
             return finding
         if named[1] in HOPELESS and (finding := self._passing_cause(clues)):
             return finding
+        if named[1] in _MISTAKES and clues.kin[1].startswith("builtins."):
+            finding = self._by_class(clues, tables.STDLIB)  # below Python's own ConnectionError
+            if finding:
+                return finding
         return Finding(clues, named[1], f"class name {named[0]}")
 
     def _passing_cause(self, clues: Clues) -> Finding | None:

@@ -1,7 +1,7 @@
 """What the name of a class or of a code says, in any library: `RateLimitExceeded`, `not_found`.
 
 A name is searched for words, category by category. What passes comes before what stays, so that
-`AuthTimeout` is a timeout; words that are only about the connection come last.
+`AuthTimeout` is a timeout; words that may be about a connection come last.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ _WORDS: Final = [
         [Rr]econnect Lost PoolExhausted OutOfMemory InsufficientResources NotA?Leader
         (?:Host|Server|Gateway|Node|Leader|Master|Broker|Coordinator|Listener)NotFound
         (?:Cursor|Session|SessionId)NotFound Connection(?:DoesNot|Not)Exist
+        (?:Connect(?:ion)?|Network)(?:Error|Exception|Fail(?:ed|ure)|Reset|Refused|Aborted)$
+        (?:T(?:ook|akes)|Waited|Waiting|Wait|Queue|Backlog)TooLong
+        (?<!Implemented)(?<!Supported)Yet(?:Error|Exception)?$
 
     auth: O?Auth(?=[A-Z]|enti|ori[sz]|$) Unauth(?:enti|ori[sz]) Forbidden PermissionDenied
         (?:No|Insufficient|Missing)Permission Access(?:Denied|Refused) InsufficientAccess Credential
@@ -47,7 +50,8 @@ _WORDS: Final = [
 
     invalid: Invalid(?:Request|\w*Input|Arg|Param|Payload|Value|Field|Document|Order|Address|Email)
         Invalid(?:Recipient|Query|Filter|D[Nn]|Syntax|Attribute|PhoneNumber) (?<!Response)Validation BadRequest
-        Bad\w*Input Malformed(?:Request|Input) RequestMalformed Unprocessable Constraint Integrity
+        Bad\w*Input Malformed(?:Request|Input) RequestMalformed Unprocessable Constraint
+        Integrity(?:Error|Violation)
         Duplicate TooLarge TooLong Illegal(?:Input|Arg) Param(?:eter)?Error$ BadParam TypeMismatch
         DataError$ Missing(?:Param|Arg|Field) ArgumentsRequired
         (?:Id|Document|Email|Name|Number|Url|Input|Field|Value|Argument|Parameter|Payload)Invalid

@@ -147,7 +147,7 @@ class Call:
         return failure
 
     def _after(self, error: Exception, failure: Failure) -> tuple[RetryEvent, Verdict]:
-        """Let the policy decide; waits that tests skip count as if they had passed."""
+        """Return what the policy decides; waits that tests skip count as if they had passed."""
         is_skipped = waiting.TEST_MODE.is_on and self._plan.sleep is None
         now = self._plan.clock() + (self._waited if is_skipped else 0.0)
         verdict = self._walk.after(Failed(failure), now)

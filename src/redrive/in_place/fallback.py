@@ -32,7 +32,7 @@ from redrive.context import running
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
 from redrive.in_place.client_retries import look_at, warn_of
 from redrive.in_place.cooldowns import COOLDOWN, Cooling, Override, Standing, log
-from redrive.jobs import durations, ids
+from redrive.jobs import checks, durations, ids
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import HOPELESS, Category, Failure
 from redrive.jobs.threads import Threads, hop
@@ -394,5 +394,4 @@ def _checked(name: str, function: Callable[..., Any]) -> bool:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         msg = f"provider {name} is a generator; read the stream to its end, and return the result"
         raise UsageError(msg)
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return checks.is_async(function)

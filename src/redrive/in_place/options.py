@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias, TypedDict, cast
 
 from redrive.errors import AttemptTimeout, ResultRejected, RetryLater, UsageError
 from redrive.jobs import durations
+from redrive.jobs.checks import is_async, is_plain_function
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Failure
 from redrive.policies.policy import Policy, category_named, meant
@@ -185,12 +185,6 @@ def plan(name: str, policy: Policy | None, options: Options | BlockOptions) -> P
     return Plan(name=name, policy=chosen, on=None if on is None else condition(on), **given)
 
 
-def is_async(function: object) -> bool:
-    """Return True if calling this returns a coroutine."""
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-
-
 def is_kind_of(value: object, kind: type) -> bool:
     """Return True if this is a subclass of that class."""
     return isinstance(value, type) and issubclass(value, kind)
@@ -198,8 +192,3 @@ def is_kind_of(value: object, kind: type) -> bool:
 
 def _is_hook(value: object) -> bool:
     return callable(value) and not is_kind_of(value, BaseException) and not is_async(value)
-
-
-def is_plain_function(value: object) -> bool:
-    """Return True if this can be called and is neither a class nor async."""
-    return callable(value) and not isinstance(value, type) and not is_async(value)

@@ -20,7 +20,8 @@ from redrive.classify import classify
 from redrive.errors import Skip, UsageError
 from redrive.in_place import generators, waiting
 from redrive.in_place.calls import Call, Walk
-from redrive.in_place.options import BlockOptions, Options, Plan, is_async, is_kind_of, plan
+from redrive.in_place.options import BlockOptions, Options, Plan, is_kind_of, plan
+from redrive.jobs.checks import is_async
 from redrive.jobs.job import Category, Completed, Dead, Failure, Reason, Retry
 from redrive.jobs.outcomes import Failed, Interrupted, Outcome, Skipped
 from redrive.policies.policy import Policy, category_named, check_policy, meant
@@ -100,6 +101,8 @@ def retrying(policy: Policy | None = None, **options: Unpack[BlockOptions]) -> B
     In async code write `async for`. The loop ends after the first attempt that succeeds. When no
     attempt is left, the last error is raised. `attempt.number` counts from 1.
     """
+    if _names_errors(policy):
+        raise UsageError(f"errors are named by on=: write retrying(on={meant(policy)})")
     if policy is not None:
         check_policy(policy)
     _refuse(options, "a block")
@@ -265,23 +268,26 @@ async def _sleep_async(plan: Plan, call: Call) -> None:
     call.begin()
 
 
-_ERRORS: tuple[type, ...] = (BaseException, list, tuple, set, str)
-
-
 def _check_function(function: object) -> None:
     """Raise UsageError, with the right spelling, for what cannot be called again as a whole."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     if isinstance(function, staticmethod | classmethod):
         msg = "put @retry below @staticmethod or @classmethod, next to the function"
-    elif is_kind_of(function, object) and not is_kind_of(function, BaseException):
+    elif _names_errors(function):
+        msg = f"errors are named by on=: write @retry(on={meant(function)})"
+    elif isinstance(function, type):
         msg = f"{name} is a class; use @retry on its methods"
-    elif is_kind_of(function, BaseException) or isinstance(function, _ERRORS):
-        msg = f"@retry takes errors by name: write @retry(on={meant(function)})"
     elif not callable(function):
         msg = f"@retry needs a function, or options such as attempts=3; found {function!r}"
     else:
         return
     raise UsageError(msg)
+
+
+def _names_errors(value: object) -> bool:
+    """Return True for what belongs under `on`: a type of errors, an error, or several of them."""
+    is_several = isinstance(value, BaseException | list | tuple | set | str)
+    return is_kind_of(value, BaseException) or is_several
 
 
 def _refuse(options: Options | BlockOptions, name: str) -> None:

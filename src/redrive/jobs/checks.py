@@ -6,6 +6,7 @@ given as `tags` would be one tag a letter.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import TypeVar, cast
 
@@ -58,6 +59,17 @@ def function(value: T, name: str) -> T:
     if callable(value):
         return value
     raise UsageError(f"{name} must be a function; found {_shown(value)}")
+
+
+def is_async(value: object) -> bool:
+    """Return True if calling this returns a coroutine."""
+    call = getattr(value, "__call__", None)  # noqa: B004 - an object may have an async one
+    return inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(call)
+
+
+def is_plain_function(value: object) -> bool:
+    """Return True if this can be called and is neither a class nor async."""
+    return callable(value) and not isinstance(value, type) and not is_async(value)
 
 
 def _shown(value: object) -> str:

@@ -27,6 +27,12 @@ def checked_renames(
     renamed: Mapping[str, str], names: AbstractSet[str], handler: str
 ) -> Mapping[str, str]:
     """Return the former names of parameters; UsageError unless each maps to a parameter."""
+    if not isinstance(renamed, Mapping):
+        msg = (
+            f"handler {handler!r}: renamed must map a former name to a parameter, such as "
+            f"renamed={{'old': 'new'}}; found {renamed!r}"
+        )
+        raise UsageError(msg)
     for old, new in renamed.items():
         if new not in names or old in names:
             msg = (

@@ -126,19 +126,32 @@ def when(
     if error is None and status is None and code is None:
         msg = "when() needs something to match: a type, a dotted name, a function, status= or code="
         raise UsageError(msg)
-    known = category_named(chosen)
-    if isinstance(error, str):
-        return When(then=known, name=error, status=status, code=code)
-    if error is None or (callable(error) and not isinstance(error, type)):
-        return When(then=known, test=error, status=status, code=code)
-    kinds = error if isinstance(error, tuple) else (error,)
-    if not kinds or not all(isinstance(k, type) and issubclass(k, BaseException) for k in kinds):
-        msg = (
-            "when() takes a class of errors, a tuple of classes, a dotted name or a function: write"
-            f" when({meant(error)}, {known.value!r}); found {error!r}"
-        )
-        raise UsageError(msg)
-    return When(then=known, error=error, status=status, code=code)
+    if status is not None:
+        checks.whole(status, "status", least=100, most=999)
+    if code is not None:
+        checks.text(code, "code")
+    rule = When(then=category_named(chosen), status=status, code=code)
+    if error is None:
+        return rule
+    if isinstance(error, str) and all(part.strip("<>").isidentifier() for part in error.split(".")):
+        return replace(rule, name=error)
+    if _are_errors(error):
+        return replace(rule, error=cast("Errors", error))
+    if checks.is_plain_function(error):
+        return replace(rule, test=cast("Callable[[BaseException], bool]", error))
+    meaning = "'vendor.errors.Busy'" if isinstance(error, str) else meant(error)
+    msg = (
+        "when() takes a class of errors, a tuple of classes, a dotted name or a plain function: write"
+        f" when({meaning}, {rule.then.value!r}); found {error!r}"
+    )
+    raise UsageError(msg)
+
+
+def _are_errors(value: object) -> bool:
+    kinds = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    return bool(kinds) and all(
+        isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds
+    )
 
 
 @dataclass(frozen=True, slots=True)

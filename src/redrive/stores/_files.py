@@ -214,8 +214,8 @@ def forbidden(place: Path, reason: object) -> StoreReadOnly:
         )
     if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK):
         return StoreReadOnly(
-            f"the directory {directory} is read-only for this user ({reason}); it must be yours "
-            f"with mode 700, and the file {place.name} with mode 600"
+            f"the directory {directory} is read-only for this user ({reason}); put the store into a "
+            "directory of yours, with mode 700 and its files with mode 600"
         )
     return StoreReadOnly(
         f"not allowed to use {place} ({reason}); its directory must be yours with mode 700, "

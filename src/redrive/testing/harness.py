@@ -99,7 +99,8 @@ class Harness:
         self._undo.enter_context(no_waiting(attempts))
 
     def __repr__(self) -> str:
-        return f"Harness({len(self.submitted())} jobs)"
+        number = len(self.submitted())
+        return f"Harness({number} job{'s' * (number != 1)})"
 
     def _found(
         self,
@@ -193,9 +194,9 @@ class Harness:
 
 @contextmanager
 def in_memory(*, now: float | None = None) -> Generator[Harness]:
-    """Give every app of this process an empty store in memory and a clock that stands still.
+    """Replace the store of every app by an empty one in memory, and its clock by one that stands still.
 
-    Holds inside `with`, also for apps made meanwhile; afterwards they use their own store again.
+    Holds for all apps of this process, also those made inside `with`; afterwards they use their own store again.
     The clock starts at `now`, or at the present time. Jitter is the middle of its range. `@retry`
     does not wait.
     """

@@ -119,7 +119,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
             raise not_writable(self.url)
 
     def add(self, jobs: Sequence[Job], *, within: object = None) -> list[Job]:
-        """Keep jobs, whole; see the contract. With `within` they are there once it commits."""
+        """Store jobs; see the contract. With `within` they are stored when it commits."""
         if not jobs:
             return []
         self._check_writable()

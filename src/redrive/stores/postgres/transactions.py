@@ -121,7 +121,7 @@ async def _sqlalchemy_async_session(session: Any, sql: str, value: str | None) -
 
 
 def _statement(connection: Any, sql: str, value: str | None) -> tuple[object, dict[str, str]]:
-    """Return a statement in the words of SQLAlchemy, which knows how its driver wants it."""
+    """Return a statement for SQLAlchemy, which converts its parameter for the driver."""
     _check_kind(connection.dialect.name)
     text = sys.modules["sqlalchemy"].text
     return text(sql.replace("%s", ":value")), {} if value is None else {"value": value}

@@ -25,7 +25,7 @@ from redrive.desk.transfer.rules import at, written
 from redrive.desk.transfer.sources import Source, count_of, records, rows
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.job import Job
-from redrive.payloads.masking import error_text, mask_json, secrets_of
+from redrive.payloads.masking import error_text, mask_json, mask_text, secrets_of
 
 _PLACES: Final = ("file", "table", "query")
 _SETTINGS: Final = (*_PLACES, "from", "records", "encoding", "handler", "assume_tz")
@@ -144,7 +144,7 @@ def plan_of(cli: Cli, options: dict[str, Any]) -> Plan:
     texts = {
         key: _merged(section.get(key), options.pop(f"{key}_")) for key in _MAPPED
     }  # fmt: skip
-    name = options.pop("name") or named or settings.get("table") or _stem(settings.get("file", ""))
+    name = options.pop("name") or named or _default_name(settings)
     return Plan(
         name=name, settings=settings, texts=texts, url=settings.get("from") or cli.config.store
     )
@@ -181,6 +181,10 @@ def _listed(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
+def _default_name(settings: Mapping[str, str]) -> str:
+    return settings.get("table") or _stem(settings.get("file", ""))
+
+
 def _stem(file: str) -> str:
     """Return the name of a file without the endings of its kind: `jobs.csv.bad` is jobs."""
     place = Path(file.removesuffix(".bad"))
@@ -196,11 +200,10 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
         if isinstance(value, list) and isinstance(cast("list[object]", [*value, None])[0], dict):
             raise UsageError(f"{plan.source} is one document; add --records {written((name,))}")
     given = plan.texts
-    proposal = proposed(sample, plan.name, given["map"])
-    names = {text.partition("=")[0] for text in given["set"]}
-    taken = {*names, *(["handler"] if asked.handler else [])}
-    constants = [text for text in proposal.set if text.partition("=")[0] not in taken]
-    constants += given["set"]
+    taken = {*(text.partition("=")[0] for text in given["set"])}
+    taken |= {"handler"} if asked.handler else set[str]()
+    proposal = proposed(sample, plan.name, given["map"], taken)
+    constants = [*proposal.set, *given["set"]]
     mapping = FieldMapping.of(plan.name, proposal.map, set=constants, where=given["where"])
     options = {"--map": proposal.map, "--set": constants, "--where": given["where"]}
     words = [*_source_words(plan), *(["--handler", asked.handler] if asked.handler else [])]
@@ -229,7 +232,9 @@ def _source_words(plan: Plan) -> Iterator[str]:
         if key == "file":
             yield value
         elif key != "handler":
-            yield from (f"--{key.replace('_', '-')}", value)
+            yield from (f"--{key.replace('_', '-')}", mask_text(value) if key == "from" else value)
+    if plan.name != _default_name(plan.settings):
+        yield from ("--name", plan.name)
 
 
 def _shown(mapping: FieldMapping, value: Fields, asked: Asked) -> Fields:

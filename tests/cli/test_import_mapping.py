@@ -284,9 +284,11 @@ def test_the_command_of_a_guess_makes_the_keys_that_it_shows(place: Shop) -> Non
     assert "emails:1" in place.run("export", "--state", "dead").stdout
 
 
-def test_a_guess_shows_no_password_of_a_database(place: Shop) -> None:
+def test_a_guess_shows_no_password_of_a_database_or_a_state(place: Shop) -> None:
     url = pgkit.url_of(password="canarypassword")
     data = guess(place, "--query", "SELECT 1 AS id", "--from", url)
+    Path("f.csv").write_text("id,st\n1,failed\n2,failed\n3,password=canarypassword\n")
+    assert "canarypassword" not in str(guess(place, "f.csv"))
     assert "--from postgresql://" in data["command"].replace("'", "")
     assert "canarypassword" not in str(data)
 
@@ -296,6 +298,15 @@ def test_a_header_in_another_encoding_is_refused_by_name(place: Shop) -> None:
     for words in (("--guess",), ("--map", "key=番号", "--map", "payload=*", "--set", "state=dead")):
         refused = place.run("import", "f.csv", "--handler", "a", *words)
         assert (refused.exit_code, "--encoding cp932" in refused.stderr) == (2, True)
+
+
+def test_lines_that_hold_no_object_cost_themselves_alone(place: Shop) -> None:
+    lines = [b'{"id":1}', b"[" * 5000 + b"]" * 5000, b"[1]", b'"a"', b'{"id":"\xff"}', b'{"id":2}']
+    Path("f.jsonl").write_bytes(b"\n".join(lines))
+    assert len(guess(place, "f.jsonl", "--handler", "a")["rows"]) == 3
+    words = ("--map", "key=id", "--map", "payload=*", "--set", "state=dead", "--handler", "a")
+    code, data = said(place, "f.jsonl", *words)
+    assert (code, data["added"], data["bad"]) == (6, 2, 4)
 
 
 def test_hostile_text_in_names_and_values_drives_no_terminal(place: Shop) -> None:

@@ -21,7 +21,7 @@ from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.record import Line as Record
 from redrive.desk.transfer.guess import proposed
 from redrive.desk.transfer.mapping import FieldMapping
-from redrive.desk.transfer.rules import at, written
+from redrive.desk.transfer.rules import at, parsed, written
 from redrive.desk.transfer.sources import Source, count_of, records, rows
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.job import Job
@@ -99,20 +99,26 @@ class Plan:
         mapping.check(handler)
         sample = self.sample(opened)
         if sample:
-            mapping.check_columns(sample[0])
-        values = [json.loads(piece.raw) for piece in sample if not piece.is_row]
+            mapping.check_columns(sample[0][0])
+        values = [value for piece, value in sample if not piece.is_row]
         there = {path for path in mapping.paths() for value in values if _has(value, path)}
         return sorted(map(written, mapping.paths() - there)) if values else []
 
-    def sample(self, opened: IO[bytes]) -> list[Piece]:
-        """Return the first records."""
+    def sample(self, opened: IO[bytes]) -> list[tuple[Piece, Fields]]:
+        """Return the first records that are objects, and what they hold."""
         opened.seek(0)
         pieces = (
             self._cut(opened)
             if self.file
             else rows(self.url, self.settings.get("table", ""), self.settings.get("query", ""))
         )
-        return list(islice((piece for piece in pieces if not piece.trouble), _SAMPLE))
+        values = ((piece, parsed(piece.raw.decode(errors="replace"))) for piece in pieces)
+        fit = (
+            (piece, cast("Fields", value))
+            for piece, value in values
+            if isinstance(value, dict) and not piece.trouble
+        )
+        return list(islice(fit, _SAMPLE))
 
     def total(self) -> tuple[str, int | None]:
         """Return what is counted while it is read, and how much there is of it."""
@@ -193,7 +199,7 @@ def _stem(file: str) -> str:
 
 def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     """Return a proposal, the command for it, and the first rows as they would become."""
-    sample = [cast("Fields", json.loads(piece.raw)) for piece in plan.sample(opened)]
+    sample = [value for _, value in plan.sample(opened)]
     if not sample:
         raise UsageError(f"{plan.source} has no records to guess from")
     for name, value in sample[0].items() if len(sample) == 1 else ():

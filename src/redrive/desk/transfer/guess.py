@@ -17,6 +17,7 @@ from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.record import Asked, fit_name
 from redrive.desk.transfer.mapping import FieldMapping, moment
 from redrive.desk.transfer.rules import TIMES, Path, is_there, word_of, written
+from redrive.payloads import masking
 
 _NAMES: Final = {
     "key": "id uid uuid guid key jobid taskid messageid rowid eventid 番号 管理番号",
@@ -223,7 +224,9 @@ def _state_of(word: str) -> str:
 
 
 def _is_state(value: object) -> bool:
-    return type(value) in (str, int, bool)
+    """Return True for a word or number that may be shown: states stand in the proposed command."""
+    is_word = type(value) in (str, int, bool)
+    return is_word and (word := word_of(value)) == masking.mask_text(word)
 
 
 def _is_key(value: object) -> bool:

@@ -199,12 +199,7 @@ def _stem(file: str) -> str:
 
 def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     """Return a proposal, the command for it, and the first rows as they would become."""
-    sample = [value for _, value in plan.sample(opened)]
-    if not sample:
-        raise UsageError(f"{plan.source} has no records to guess from")
-    for name, value in sample[0].items() if len(sample) == 1 else ():
-        if isinstance(value, list) and isinstance(cast("list[object]", [*value, None])[0], dict):
-            raise UsageError(f"{plan.source} is one document; add --records {written((name,))}")
+    sample = _guessable(plan, opened)
     given = plan.texts
     taken = {*(text.partition("=")[0] for text in given["set"])}
     taken |= {"handler"} if asked.handler else set[str]()
@@ -212,13 +207,9 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     constants = [*proposal.set, *given["set"]]
     mapping = FieldMapping.of(plan.name, proposal.map, set=constants, where=given["where"])
     options = {"--map": proposal.map, "--set": constants, "--where": given["where"]}
-    words = [*_source_words(plan), *(["--handler", asked.handler] if asked.handler else [])]
-    for option, texts in options.items():
-        words += [word for text in texts for word in (option, text)]
-    command = shlex.join(["redrive", "import", *words])
     shown = [_shown(mapping, value, asked) for value in sample[:_SHOWN]]
     data: dict[str, Any] = {
-        "command": command,
+        "command": _command(plan, asked, options),
         "map": proposal.map,
         "set": constants,
         "notes": proposal.notes,
@@ -231,6 +222,24 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     notes = [Line(f"check: {note}", "warn") for note in data["notes"]]
     table = Table(_ROWS, shown, "The first rows would become", "row")
     return View(data, [table, *notes, Facts(facts, data)])
+
+
+def _guessable(plan: Plan, opened: IO[bytes]) -> list[Fields]:
+    """Return the first records; refuse a document that holds the records in a list."""
+    sample = [value for _, value in plan.sample(opened)]
+    if not sample:
+        raise UsageError(f"{plan.source} has no records to guess from")
+    for name, value in sample[0].items() if len(sample) == 1 else ():
+        if isinstance(value, list) and isinstance(cast("list[object]", [*value, None])[0], dict):
+            raise UsageError(f"{plan.source} is one document; add --records {written((name,))}")
+    return sample
+
+
+def _command(plan: Plan, asked: Asked, options: Mapping[str, Sequence[str]]) -> str:
+    words = [*_source_words(plan), *(["--handler", asked.handler] if asked.handler else [])]
+    for option, texts in options.items():
+        words += [word for text in texts for word in (option, text)]
+    return shlex.join(["redrive", "import", *words])
 
 
 def _source_words(plan: Plan) -> Iterator[str]:

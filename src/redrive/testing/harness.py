@@ -193,7 +193,7 @@ class Harness:
 
 @contextmanager
 def in_memory(*, now: float | None = None) -> Generator[Harness]:
-    """Give every app of this process an empty store in memory and a clock that stands still.
+    """Replace the store of every app by an empty one in memory, and the clock by one that stands still.
 
     Holds inside `with`, also for apps made meanwhile; afterwards they use their own store again.
     The clock starts at `now`, or at the present time. Jitter is the middle of its range. `@retry`

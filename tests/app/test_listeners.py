@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from redrive import Event, GiveUp, Keep, Policy, Redrive, constant, current, presets
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Job
+from redrive.stores.outbox_verbs import OutboxEvent
 from redrive.submission import Options
 from redrive.testing import ManualClock
 from workkit import until
@@ -345,12 +347,51 @@ def test_a_lease_is_renewed_while_the_function_runs(tmp_path: Path) -> None:
     assert len(calls) == 1
 
 
+def test_a_worker_that_stops_puts_off_the_delivery_it_cannot_wait_for(tmp_path: Path) -> None:
+    """A graceful shutdown is no crash of the listener: those end the delivery after three."""
+    begun, end = threading.Event(), threading.Event()
+    with Redrive(tmp_path / "jobs.db") as app:
+
+        @app.on("died")
+        def slow(_: Event) -> None:
+            begun.set()
+            end.wait(60)
+
+        fail(app)
+        with app.worker() as worker:
+            assert begun.wait(60)
+            worker.stop(0.5)
+        events: list[OutboxEvent] = []
+        until(lambda: events.extend(_taken(app)) or events)
+        end.set()
+        assert [(event.attempts, event.lost) for event in events] == [(1, 0)]
+
+
+def test_a_worker_that_stops_waits_for_the_delivery_that_runs(tmp_path: Path) -> None:
+    begun, end = threading.Event(), threading.Event()
+    with Redrive(tmp_path / "jobs.db") as app:
+
+        @app.on("died")
+        def slow(_: Event) -> None:
+            begun.set()
+            end.wait(60)
+
+        fail(app)
+        with app.worker() as worker:
+            assert begun.wait(60)
+            worker.stop(60)
+            end.wait(3)
+            assert worker.is_alive
+            end.set()
+        assert app.store.waiting_events() == {}
+
+
 def _lease_end(app: Redrive) -> float:
     rows = app.store._read(lambda tx: tx.execute("SELECT lease_end FROM outbox"))  # type: ignore[attr-defined]
     return float(rows[0][0])
 
 
-def _taken(app: Redrive) -> list[object]:
+def _taken(app: Redrive) -> list[OutboxEvent]:
     return [*app.store.take_events(subscriptions=["slow"], holder="x", lease_for=1, limit=1)]
 
 

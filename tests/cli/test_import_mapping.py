@@ -248,6 +248,67 @@ def test_a_guess_reads_other_languages_and_formats(place: Shop) -> None:
     assert said(place, *shlex.split(data["command"])[2:])[1]["added"] == 7
 
 
+def guess(shop: Shop, *words: str) -> dict[str, Any]:
+    done = shop.run("import", *words, "--guess", "--json")
+    assert done.exit_code == 0, done.stderr
+    data: dict[str, Any] = json.loads(done.stdout)["data"]
+    return data
+
+
+def test_a_few_odd_rows_do_not_spoil_a_guess(place: Shop) -> None:
+    """A key that a row repeats, a state that is an object and a count that is text cost their rows."""
+    rows: list[dict[str, Any]] = [
+        {"注文番号": n, "状態": "失敗", "回数": n, "info": "x", "時刻": 1700000000000}
+        for n in range(8)
+    ]
+    rows += [rows[3], {**rows[4], "注文番号": None}, {**rows[5], "注文番号": 9, "回数": "many"}]
+    rows += [{**rows[5], "注文番号": 10, "状態": {"a": 1}, "info": {"b": 1}}]
+    Path("f.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    data = guess(place, "f.jsonl", "--handler", "a")
+    assert data["map"] == [
+        "key=注文番号", "state=状態:失敗=dead", "attempts=回数", "created=時刻",
+        "payload.info=info",
+    ]  # fmt: skip
+    assert data["notes"] == [
+        "some rows have no 注文番号, or that of another row; those are left out"
+    ]
+    code, taken = said(place, *shlex.split(data["command"])[2:])
+    assert (code, taken["added"], taken["known"], taken["bad"]) == (6, 8, 1, 3)
+
+
+def test_the_command_of_a_guess_makes_the_keys_that_it_shows(place: Shop) -> None:
+    data = guess(place, *TABLE_WORDS, "--name", "emails", "--set", "state=dead")
+    assert [row["key"] for row in data["rows"]][:1] == ["emails:1"]
+    assert not any(text.startswith("state=") for text in data["map"])
+    assert said(place, *shlex.split(data["command"])[2:])[1]["added"] == 4
+    assert "emails:1" in place.run("export", "--state", "dead").stdout
+
+
+def test_a_guess_shows_no_password_of_a_database_or_a_state(place: Shop) -> None:
+    url = pgkit.url_of(password="canarypassword")
+    data = guess(place, "--query", "SELECT 1 AS id", "--from", url)
+    Path("f.csv").write_text("id,st\n1,failed\n2,failed\n3,password=canarypassword\n")
+    assert "canarypassword" not in str(guess(place, "f.csv"))
+    assert "--from postgresql://" in data["command"].replace("'", "")
+    assert "canarypassword" not in str(data)
+
+
+def test_a_header_in_another_encoding_is_refused_by_name(place: Shop) -> None:
+    Path("f.csv").write_text("番号,状態\n1,失敗\n", "cp932")
+    for words in (("--guess",), ("--map", "key=番号", "--map", "payload=*", "--set", "state=dead")):
+        refused = place.run("import", "f.csv", "--handler", "a", *words)
+        assert (refused.exit_code, "--encoding cp932" in refused.stderr) == (2, True)
+
+
+def test_lines_that_hold_no_object_cost_themselves_alone(place: Shop) -> None:
+    lines = [b'{"id":1}', b"[" * 5000 + b"]" * 5000, b"[1]", b'"a"', b'{"id":"\xff"}', b'{"id":2}']
+    Path("f.jsonl").write_bytes(b"\n".join(lines))
+    assert len(guess(place, "f.jsonl", "--handler", "a")["rows"]) == 3
+    words = ("--map", "key=id", "--map", "payload=*", "--set", "state=dead", "--handler", "a")
+    code, data = said(place, "f.jsonl", *words)
+    assert (code, data["added"], data["bad"]) == (6, 2, 4)
+
+
 def test_hostile_text_in_names_and_values_drives_no_terminal(place: Shop) -> None:
     odd = "\x1b[2J\x9b31m\u202e"
     Path("f.csv").write_text(f"id,st,to{odd}\n1,failed,x{odd}\n2,{odd},x\n")

@@ -54,6 +54,20 @@ def test_r_events_2_while_it_is_retried_commands_count_and_show_it(setting: Sett
     assert (status.failed, status.total(State.DEAD), status.total(State.COMPLETED)) == (0, 0, 1)
 
 
+def test_r_events_2_an_event_that_dies_at_once_is_a_death_for_counts_and_listeners(
+    setting: Setting,
+) -> None:
+    stream = setting.stream()
+    heard: list[str] = []
+    stream.app.on("died", name="mirror")(lambda event: heard.append(event.job.handler))
+    stream.emit_with_retry("given-up", "b", Failing(GiveUp("no such customer")))
+    stream.emit("elsewhere", "b", {}, status=EventStatus.DEAD_LETTER)
+    stream.app.run_due()
+    assert heard == ["given-up", "elsewhere"]
+    records = stream.app.desk.groups.records().values()
+    assert [record.deaths for record in records] == [1, 1]
+
+
 def test_r_events_2_what_never_failed_is_not_stored(setting: Setting) -> None:
     stream = setting.stream()
     stream.emit_with_retry("a", "b", lambda: None)

@@ -21,11 +21,11 @@ from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.record import Line as Record
 from redrive.desk.transfer.guess import proposed
 from redrive.desk.transfer.mapping import FieldMapping
-from redrive.desk.transfer.rules import at, written
+from redrive.desk.transfer.rules import at, parsed, written
 from redrive.desk.transfer.sources import Source, count_of, records, rows
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.job import Job
-from redrive.payloads.masking import error_text, mask_json, secrets_of
+from redrive.payloads.masking import error_text, mask_json, mask_text, secrets_of
 
 _PLACES: Final = ("file", "table", "query")
 _SETTINGS: Final = (*_PLACES, "from", "records", "encoding", "handler", "assume_tz")
@@ -99,20 +99,26 @@ class Plan:
         mapping.check(handler)
         sample = self.sample(opened)
         if sample:
-            mapping.check_columns(sample[0])
-        values = [json.loads(piece.raw) for piece in sample if not piece.is_row]
+            mapping.check_columns(sample[0][0])
+        values = [value for piece, value in sample if not piece.is_row]
         there = {path for path in mapping.paths() for value in values if _has(value, path)}
         return sorted(map(written, mapping.paths() - there)) if values else []
 
-    def sample(self, opened: IO[bytes]) -> list[Piece]:
-        """Return the first records."""
+    def sample(self, opened: IO[bytes]) -> list[tuple[Piece, Fields]]:
+        """Return the first records that are objects, and what they hold."""
         opened.seek(0)
         pieces = (
             self._cut(opened)
             if self.file
             else rows(self.url, self.settings.get("table", ""), self.settings.get("query", ""))
         )
-        return list(islice((piece for piece in pieces if not piece.trouble), _SAMPLE))
+        values = ((piece, parsed(piece.raw.decode(errors="replace"))) for piece in pieces)
+        fit = (
+            (piece, cast("Fields", value))
+            for piece, value in values
+            if isinstance(value, dict) and not piece.trouble
+        )
+        return list(islice(fit, _SAMPLE))
 
     def total(self) -> tuple[str, int | None]:
         """Return what is counted while it is read, and how much there is of it."""
@@ -144,7 +150,7 @@ def plan_of(cli: Cli, options: dict[str, Any]) -> Plan:
     texts = {
         key: _merged(section.get(key), options.pop(f"{key}_")) for key in _MAPPED
     }  # fmt: skip
-    name = options.pop("name") or named or settings.get("table") or _stem(settings.get("file", ""))
+    name = options.pop("name") or named or _default_name(settings)
     return Plan(
         name=name, settings=settings, texts=texts, url=settings.get("from") or cli.config.store
     )
@@ -181,6 +187,10 @@ def _listed(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
+def _default_name(settings: Mapping[str, str]) -> str:
+    return settings.get("table") or _stem(settings.get("file", ""))
+
+
 def _stem(file: str) -> str:
     """Return the name of a file without the endings of its kind: `jobs.csv.bad` is jobs."""
     place = Path(file.removesuffix(".bad"))
@@ -189,27 +199,17 @@ def _stem(file: str) -> str:
 
 def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     """Return a proposal, the command for it, and the first rows as they would become."""
-    sample = [cast("Fields", json.loads(piece.raw)) for piece in plan.sample(opened)]
-    if not sample:
-        raise UsageError(f"{plan.source} has no records to guess from")
-    for name, value in sample[0].items() if len(sample) == 1 else ():
-        if isinstance(value, list) and isinstance(cast("list[object]", [*value, None])[0], dict):
-            raise UsageError(f"{plan.source} is one document; add --records {written((name,))}")
+    sample = _guessable(plan, opened)
     given = plan.texts
-    proposal = proposed(sample, plan.name, given["map"])
-    names = {text.partition("=")[0] for text in given["set"]}
-    taken = {*names, *(["handler"] if asked.handler else [])}
-    constants = [text for text in proposal.set if text.partition("=")[0] not in taken]
-    constants += given["set"]
+    taken = {*(text.partition("=")[0] for text in given["set"])}
+    taken |= {"handler"} if asked.handler else set[str]()
+    proposal = proposed(sample, plan.name, given["map"], taken)
+    constants = [*proposal.set, *given["set"]]
     mapping = FieldMapping.of(plan.name, proposal.map, set=constants, where=given["where"])
     options = {"--map": proposal.map, "--set": constants, "--where": given["where"]}
-    words = [*_source_words(plan), *(["--handler", asked.handler] if asked.handler else [])]
-    for option, texts in options.items():
-        words += [word for text in texts for word in (option, text)]
-    command = shlex.join(["redrive", "import", *words])
     shown = [_shown(mapping, value, asked) for value in sample[:_SHOWN]]
     data: dict[str, Any] = {
-        "command": command,
+        "command": _command(plan, asked, options),
         "map": proposal.map,
         "set": constants,
         "notes": proposal.notes,
@@ -224,12 +224,32 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     return View(data, [table, *notes, Facts(facts, data)])
 
 
+def _guessable(plan: Plan, opened: IO[bytes]) -> list[Fields]:
+    """Return the first records; refuse a document that holds the records in a list."""
+    sample = [value for _, value in plan.sample(opened)]
+    if not sample:
+        raise UsageError(f"{plan.source} has no records to guess from")
+    for name, value in sample[0].items() if len(sample) == 1 else ():
+        if isinstance(value, list) and isinstance(cast("list[object]", [*value, None])[0], dict):
+            raise UsageError(f"{plan.source} is one document; add --records {written((name,))}")
+    return sample
+
+
+def _command(plan: Plan, asked: Asked, options: Mapping[str, Sequence[str]]) -> str:
+    words = [*_source_words(plan), *(["--handler", asked.handler] if asked.handler else [])]
+    for option, texts in options.items():
+        words += [word for text in texts for word in (option, text)]
+    return shlex.join(["redrive", "import", *words])
+
+
 def _source_words(plan: Plan) -> Iterator[str]:
     for key, value in plan.settings.items():
         if key == "file":
             yield value
         elif key != "handler":
-            yield from (f"--{key.replace('_', '-')}", value)
+            yield from (f"--{key.replace('_', '-')}", mask_text(value) if key == "from" else value)
+    if plan.name != _default_name(plan.settings):
+        yield from ("--name", plan.name)
 
 
 def _shown(mapping: FieldMapping, value: Fields, asked: Asked) -> Fields:

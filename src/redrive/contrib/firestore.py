@@ -9,6 +9,7 @@ process made it and whatever fails meanwhile. Redrive's store stays the truth: n
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,6 +39,8 @@ _SECONDS = 30.0
 _DEEPEST = 15
 """Levels of a payload; Firestore takes 20 in all."""
 _LARGEST = 2**63
+_NAME = re.compile(r"(?!__.*__$).{1,375}", re.DOTALL)
+"""Names in a map: `__id__` and the like are reserved, and 1,500 bytes are the most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +125,9 @@ def _fits(value: object, depth: int, *, in_list: bool = False) -> bool:
     """Return True for what Firestore can hold: no list in a list, no integer of more than 64 bits."""
     if isinstance(value, dict):
         members = cast("dict[str, object]", value).items()
-        return depth > 0 and all(name and _fits(one, depth - 1) for name, one in members)
+        return depth > 0 and all(
+            _NAME.fullmatch(name) and _fits(one, depth - 1) for name, one in members
+        )
     if isinstance(value, list):
         items = cast("list[object]", value)
         return not in_list and all(_fits(one, depth - 1, in_list=True) for one in items)

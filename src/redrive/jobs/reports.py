@@ -12,15 +12,21 @@ EventKind = Literal["died", "retried", "reopened", "resolved", "completed", "rec
 _OWN = "redrive."
 """Handlers whose name starts so are Redrive's own: no events are sent for their jobs."""
 
+IMPORTED = "import"
+"""The worker of attempts that an import tells of."""
 _JUST_DIED = 60.0
 """Seconds after its death in which a job that is added is a new dead letter, not an imported one."""
 
 
 def is_new_death(job: Job, now: float) -> bool:
-    """Return True if a job that is being added has just died: captured, or failed in place."""
+    """Return True if a job that is being added has just died: captured, or failed in place.
+
+    An event has an origin from the start; only if it was run here did it die here.
+    """
+    ran_here = bool(job.history) and job.history[-1].worker != IMPORTED
     return (
         job.state is State.DEAD
-        and job.origin is None
+        and (job.origin is None or ran_here)
         and job.died_at is not None
         and abs(now - job.died_at) <= _JUST_DIED
     )

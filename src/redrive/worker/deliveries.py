@@ -43,6 +43,17 @@ class Deliveries:
         self._runtime = runtime
         self._runner = PassRunner(runtime, program)
         self._holder = ids.new_holder()
+        self._running: OutboxEvent | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a listener runs."""
+        return self._running is not None
+
+    def leave(self) -> None:
+        """Put off an event whose listener still runs: this process ends, and that is no crash."""
+        if (event := self._running) is not None:
+            self._put_off(event)
 
     def deliver(self) -> None:
         """Deliver what is due, one event after the other."""
@@ -77,16 +88,21 @@ class Deliveries:
             target=self._keep_renewing, args=(event.number, done), name="redrive-event", daemon=True
         )
         thread.start()
+        self._running = event
         try:
             yield
         except BaseException:
-            later = [(event.number, _SOONEST)]
-            with suppress(StoreError):  # else it is due when its lease has ended
-                self._runtime.store.settle_events([], later, holder=self._holder)
+            self._put_off(event)
             raise
         finally:
+            self._running = None
             done.set()
             thread.join()
+
+    def _put_off(self, event: OutboxEvent) -> None:
+        with suppress(StoreError):  # else it is due when its lease has ended
+            later = [(event.number, _SOONEST)]
+            self._runtime.store.settle_events([], later, holder=self._holder)
 
     def _keep_renewing(self, number: int, done: threading.Event) -> None:
         lease_for = self._runtime.lease_for

@@ -237,7 +237,7 @@ class Worker:
             self._dispatcher.closing = self._deliveries.closing = True
             if self._busy:
                 self._try(self._watch.sign)  # it takes no more jobs
-            while self._busy and time.monotonic() < self._stopping:
+            while (self._busy or self._deliveries.is_busy) and time.monotonic() < self._stopping:
                 self._try(self._drain)
             self._dispatcher.end(self._spare / 2)
             self._settle_last()
@@ -297,6 +297,7 @@ class Worker:
             self._try(partial(self._settler.settle, left))
 
     def _leave(self) -> None:
+        self._deliveries.leave()
         presence.leave(self.runtime)
         self._driver.leave()
         self._progress.leave()
@@ -394,5 +395,5 @@ class Worker:
         self._settler.settle()
         self._dispatcher.give_up_late()
         self._heartbeat.tick(time.monotonic())
-        if self._busy:
+        if self._busy or self._deliveries.is_busy:
             self._waiter.wait(0.05, unless=lambda: self._settler.is_due)

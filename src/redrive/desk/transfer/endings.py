@@ -6,12 +6,12 @@ import secrets
 from dataclasses import replace
 from typing import Final
 
-from redrive.desk.transfer.formats.record import WORKER
 from redrive.jobs.job import Attempt, Claim, Completed, Dead, Job, Reason, Settlement, State
+from redrive.jobs.reports import IMPORTED
 from redrive.stores.contract import Store
 
 _LEASE: Final = 60.0
-_HOLDER: Final = f"{WORKER}-"
+_HOLDER: Final = f"{IMPORTED}-"
 """What the holder of a job begins with that an import is just ending."""
 _LATER: Final = "as a line that was imported later says"
 
@@ -55,7 +55,7 @@ def _settlement(claim: Claim, job: Job) -> Settlement:
         life=claim.job.redrives,
         started=last.started if last else job.updated,
         duration=last.duration if last else 0.0,
-        worker=WORKER,
+        worker=IMPORTED,
         outcome="done",
     )
     if job.state is not State.DEAD:

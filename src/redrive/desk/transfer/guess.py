@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
@@ -16,7 +16,8 @@ from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.record import Asked, fit_name
 from redrive.desk.transfer.mapping import FieldMapping, moment
-from redrive.desk.transfer.rules import TIMES, Path, at, is_there, word_of, written
+from redrive.desk.transfer.rules import TIMES, Path, is_there, word_of, written
+from redrive.payloads import masking
 
 _NAMES: Final = {
     "key": "id uid uuid guid key jobid taskid messageid rowid eventid 番号 管理番号",
@@ -28,12 +29,12 @@ _NAMES: Final = {
     " エラー エラー内容 失敗理由 例外",
     "error.trace": "traceback stacktrace stack trace",
     "created": "createdat created creationdate insertedat enqueuedat datecreated timestamp ts"
-    " 作成日時 登録日時 受付日時",
+    " 作成日時 登録日時 受付日時 日時 時刻",
     "due": "nextretryat nextretry nexttry nextattemptat retryat runat scheduledat availableat eta"
     " 次回実行日時 再試行日時 予定日時",
     "finished": "finishedat completedat doneat datedone endedat resolvedat 完了日時 終了日時",
     "failed_at": "failedat lastfailedat lasterrorat erroredat 失敗日時",
-    "updated": "updatedat modifiedat modified lastmodified 更新日時",
+    "updated": "updatedat modifiedat modified lastmodified 更新日時 更新",
     "payload": "payload body data args arguments params parameters job kwargs request 内容 本文 データ",
     "handler": "handler task taskname jobtype jobname eventtype queue type kind 種別 処理",
 }
@@ -64,29 +65,34 @@ class Proposal:
     notes: list[str]
 
 
-def proposed(rows: Sequence[Fields], name: str, given: Iterable[str] = ()) -> Proposal:
-    """Propose a mapping for records of which these are the first; what is given stays."""
-    return _Guess(rows, list(given)).proposal(name)
+def proposed(
+    rows: Sequence[Fields], name: str, given: Iterable[str] = (), constants: Collection[str] = ()
+) -> Proposal:
+    """Propose a mapping for records of which these are the first.
+
+    What is given stays; nothing is proposed for fields that have constants.
+    """
+    return _Guess(rows, list(given)).proposal(name, constants)
 
 
 class _Guess:
     def __init__(self, rows: Sequence[Fields], given: list[str]) -> None:
-        places = dict.fromkeys(path for row in rows for path in _paths(row))
-        self._samples = {
-            path: [one for row in rows if is_there(one := at(row, path))] for path in places
-        }
+        self._samples: dict[Path, list[object]] = {}
+        for path, value in (member for row in rows for member in _members(row)):
+            self._samples.setdefault(path, []).extend([value] if is_there(value) else [])
         self._rows = len(rows)
-        self._free = list(places)
+        self._free = list(self._samples)
         self._map = given
         self._set: list[str] = []
         self._notes: list[str] = []
 
-    def proposal(self, name: str) -> Proposal:
+    def proposal(self, name: str, constants: Collection[str]) -> Proposal:
         taken = FieldMapping.of(name, self._map)
         for rule in taken.rules.values():
             for path in rule.paths:
                 self._take(path)
         known = {"payload" if rule.startswith("payload") else rule for rule in taken.rules}
+        known |= {*constants}
         steps: dict[str, Callable[[], None]] = {
             "key": self._key, "state": self._state, "payload": self._payload,
             "attempts": lambda: self._plain("attempts", _is_count),
@@ -107,14 +113,15 @@ class _Guess:
         self._free = [path for path in self._free if path != column]
 
     def _found(self, field: str, fits: Callable[[object], bool]) -> Path | None:
-        """Find the free column with the likeliest name whose values fit."""
+        """Find the free column with the likeliest name most of whose values fit."""
         names = _NAMES[field].split()
-        fitting = [one for one in self._free if all(map(fits, self._samples[one]))]
+        fitting = [one for one in self._free if _most(fits, self._samples[one])]
         for is_like in (str.__eq__, str.endswith, str.__contains__):
             for name in names:
                 for column in fitting:
                     short = _short(column[-1])
-                    if (len(name) > 2 or is_like is str.__eq__) and is_like(short, name):  # noqa: PLR2004
+                    is_long = len(name.encode()) > 2  # noqa: PLR2004 - two letters, such as st
+                    if (is_long or is_like is str.__eq__) and is_like(short, name):
                         return column
         return None
 
@@ -136,14 +143,20 @@ class _Guess:
             (one for one in self._free if all(map(_is_key, self._samples[one]))), None
         )
         self._free = free
+        if column is None and (column := self._found("key", _is_key)) is not None:
+            self._notes.append(
+                f"some rows have no {written(column)}, or that of another row; those are left out"
+            )
         if column is None:
             self._notes.append("no column tells the rows apart; name the key: --map key=COLUMN")
         else:
             self._add("key", column)
 
     def _state(self) -> None:
-        column = self._found("state", lambda value: type(value) in (str, int, bool))
-        words = sorted({word_of(value) for value in self._samples.get(column or (), [])})
+        column = self._found("state", _is_state)
+        words = sorted(
+            {word_of(one) for one in self._samples.get(column or (), []) if _is_state(one)}
+        )
         if column is None or not words or len(words) > _MOST_STATES:
             self._set.append("state=dead")
             self._notes.append("no column has a state: state=dead holds for all rows; check it")
@@ -174,7 +187,8 @@ class _Guess:
             self._notes.append(f"the handler is named {fit_name(name)}; change it to yours")
 
     def _payload(self) -> None:
-        free, self._free = self._free, [one for one in self._free if self._holds_objects(one)]
+        holding = [one for one in self._free if _most(_is_object, self._samples[one] or [None])]
+        free, self._free = self._free, holding
         column = self._found("payload", lambda _: True) or next(iter(self._free), None)
         self._free = free
         if column is not None:
@@ -183,18 +197,18 @@ class _Guess:
         for one in [path for path in self._free if len(path) == 1]:
             self._add(f"payload.{written(one)}", one)
 
-    def _holds_objects(self, column: Path) -> bool:
-        """Return True if most values are objects; the others will be bad records."""
-        values = self._samples[column]
-        return sum(map(_is_object, values)) * 2 > len(values)
+
+def _most(fits: Callable[[object], bool], values: Sequence[object]) -> bool:
+    """Return True unless half of the values do not fit; the odd ones will be bad records."""
+    return sum(map(fits, values)) * 2 > len(values) or not values
 
 
-def _paths(row: Fields) -> Iterator[Path]:
-    """Yield the columns of a record, and the names in those that hold an object."""
+def _members(row: Fields) -> Iterator[tuple[Path, object]]:
+    """Yield the columns of a record, and what stands in those that hold an object."""
     for name, value in row.items():
-        yield (name,)
+        yield (name,), value
         if isinstance(value, dict):
-            yield from ((name, inner) for inner in cast("Fields", value))
+            yield from (((name, inner), one) for inner, one in cast("Fields", value).items())
 
 
 def _short(column: str) -> str:
@@ -207,6 +221,12 @@ def _quoted(word: str) -> str:
 
 def _state_of(word: str) -> str:
     return next((state for state, known in _WORDS.items() if _short(word) in known.split()), "")
+
+
+def _is_state(value: object) -> bool:
+    """Return True for a word or number that may be shown: states stand in the proposed command."""
+    is_word = type(value) in (str, int, bool)
+    return is_word and (word := word_of(value)) == masking.mask_text(word)
 
 
 def _is_key(value: object) -> bool:

@@ -75,6 +75,10 @@ def _csv(file: IO[bytes], encoding: str) -> Iterator[Piece]:
     first = lines.peek()
     reader = csv.reader(lines, delimiter=max(_DELIMITERS, key=first.count), strict=True)
     columns = next(reader, list[str]())
+    if re.search("[\ud800-\udfff]", first):
+        raise UsageError(
+            f"the header is not {encoding}; name its encoding, such as --encoding cp932"
+        )
     if twice := [name for name, number in Counter(columns).items() if number > 1 or not name]:
         raise UsageError(f"the header names the column {twice[0]!r} twice or has an empty name")
     while True:

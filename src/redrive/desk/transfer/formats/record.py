@@ -19,6 +19,7 @@ from redrive.desk.transfer.formats.groups import grouped
 from redrive.jobs import ids
 from redrive.jobs.job import TERMINAL, Attempt, Category, Job, Reason, Resolution, State
 from redrive.jobs.records import evolve
+from redrive.jobs.reports import IMPORTED
 from redrive.payloads import strict_json
 
 EXTRA: Final = "redrive"
@@ -26,7 +27,6 @@ EXTRA: Final = "redrive"
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
-WORKER: Final = "import"
 
 
 class Line(NamedTuple):
@@ -203,7 +203,7 @@ def _history(failings: Sequence[Failing], failed: int, redrives: int) -> tuple[A
             life=max(0, redrives - 1),
             started=round(failing.at - failing.duration, 6),
             duration=failing.duration,
-            worker=WORKER,
+            worker=IMPORTED,
             outcome="failed",
             failure=failing.failure,
         )
@@ -305,7 +305,7 @@ def _recategorised(job: Job, category: Category, tried: object) -> Fields:
 def _resolution(job: Job) -> Resolution | None:
     if job.state is not State.RESOLVED or job.finished is None:
         return None
-    return Resolution(actor=WORKER, reason=job.detail, at=job.finished, was=Reason.EXHAUSTED)
+    return Resolution(actor=IMPORTED, reason=job.detail, at=job.finished, was=Reason.EXHAUSTED)
 
 
 _STATES: Final = frozenset(State)

@@ -8,6 +8,7 @@ from redrive.desk.transfer.formats import record, times
 from redrive.desk.transfer.formats.declaration import Declaration, declared, has_shape
 from redrive.desk.transfer.formats.fields import Fields
 from redrive.jobs.job import Job, State
+from redrive.jobs.reports import IMPORTED
 
 _MAPPING: Final = Declaration.of(
     "summaries",
@@ -31,7 +32,7 @@ _MAPPING: Final = Declaration.of(
 
 def _with_start(job: Job, row: Fields) -> Fields:
     """Write when the latest attempt here began; else the row keeps what it had."""
-    ran = [attempt for attempt in job.history if attempt.worker != record.WORKER]
+    ran = [attempt for attempt in job.history if attempt.worker != IMPORTED]
     if ran or not record.origin_of(job, "summaries"):
         row["started_at"] = times.iso(ran[-1].started) if ran else None
     return {"due": job.due}

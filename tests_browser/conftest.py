@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE)]
@@ -28,6 +28,7 @@ TOKENS = {
     "wall": ("read", "read-" + "r" * 30),
     "root": ("reveal", "reveal-" + "v" * 30),
 }
+expect.set_options(timeout=30_000)
 MISSING = (
     "the browser tests need Chromium: apt-get update && apt-get install -y chromium fonts-noto-cjk"
 )
@@ -60,7 +61,7 @@ class Desk:
         context = self.browser.new_context(reduced_motion="reduce", **settings)
         self._contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on(
             "console", lambda m: m.type in ("error", "warning") and self.problems.append(m.text)
         )

@@ -423,6 +423,22 @@ def test_a_message_says_where_it_comes_from_and_since_when(
     assert message.facts["since"] == pytest.approx(began + 1)
 
 
+def test_long_names_and_keys_cut_off_neither_the_commands_nor_the_link(
+    kept: Kept, clock: ManualClock
+) -> None:
+    alerts = Alerts(kept, base_url="https://ops.example.org")
+    with Redrive("memory:", clock=clock, alerts=alerts) as app:
+        for number in range(20):
+            name, key = f"{number:02}{'n' * 62}", f"{number:02}{'k' * 198}"
+            with app.capture(name, {}, reraise=False, key=key):
+                raise ConnectionRefusedError("e" * 2000)
+        tick(app)
+    (message,) = kept.messages
+    assert "After the fix: redrive retry G1 --canary 3 --wait" in message.text
+    assert "Link: https://ops.example.org/groups/G1" in message.text
+    assert len(message.facts["handlers"]) == 20
+
+
 def test_only_keys_since_the_last_message_are_named(
     app: Redrive, kept: Kept, clock: ManualClock
 ) -> None:

@@ -140,6 +140,9 @@ def test_other_options_for_a_live_run_are_refused(many: Shop) -> None:
 def test_the_rate_of_a_run_is_changed_by_a_command(many: Shop) -> None:
     many.run("retry", "G1", "--rate", "5/s", "--yes")
     assert data_of(many, "run", "R1", "rate", "30/m")["rate"] == 0.5
+    many.run("run", "R1", "rate", "7/s", "--reason", "the API is slow")
+    reasons = [action["reason"] for action in data_of(many, "log", "--verb", "rate")]
+    assert reasons == ["7/s: the API is slow", "0.5/s"]
     for words in (["rate"], ["pause", "5/s"]):
         assert many.run("run", "R1", *words).exit_code == 2, words
 

@@ -36,6 +36,9 @@ def test_status_says_in_words_and_signs_what_it_says_in_colours(shop: Shop) -> N
     assert b"\x1b" not in shown.raw
     assert "Dead letter queue  ✗ 4" in shown.text
     assert "Failed             ! 1" in shown.text
+    lines = shown.text.splitlines()
+    facts = next(place for place, line in enumerate(lines) if line.startswith("Failed  "))
+    assert lines[facts - 1] == "", "a table and facts do not run into each other"
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])

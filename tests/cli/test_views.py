@@ -16,7 +16,8 @@ def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
     empty.add(make_job(name(1), due=now - 599))
     first = empty.run("status").stdout.splitlines()[0]
     assert first == (
-        "DEGRADED: jobs are due that no worker serves, in the lane mail: is a worker running?"
+        "DEGRADED: jobs are due that no worker serves, in the lane mail: "
+        "start a worker whose program has the handlers"
     )
     assert json.loads(empty.run("status", "--json").stdout)["data"]["healthy"] is False
     with empty.app() as app:

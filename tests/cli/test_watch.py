@@ -10,7 +10,7 @@ from ptykit import on_terminal
 from redrive.cli.watch import _State, line_of, view_of
 from redrive.desk.desk import Desk
 from redrive.desk.live import Live, live_of
-from redrive.errors import StoreLost
+from redrive.errors import StoreBusy, StoreLost
 from shopkit import Shop
 
 LAST = b"/ filter\x1b[K"
@@ -66,7 +66,7 @@ def test_without_rich_a_terminal_gets_lines(shop: Shop) -> None:
 def test_a_store_that_stops_answering_ends_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = iter([StoreLost("no answer"), StoreLost("no answer")])
+    looks = iter([StoreBusy("no answer"), StoreLost("no answer")])
 
     def fail(desk: Desk) -> Live:
         if (error := next(looks, None)) is not None:
@@ -111,6 +111,14 @@ def test_a_filter_leaves_rows_with_the_text(shop: Shop) -> None:
     (one,) = [part for part in view_of(data, "MAIL").parts if getattr(part, "title", "") == "Lanes"]
     assert {row["lane"] for row in one.rows} == {lane for lane in lanes if "mail" in lane}
     assert line_of(data).count("\n") == 0
+
+
+def test_a_filter_holds_in_a_pipe_too(shop: Shop) -> None:
+    words = ("watch", "--times", "1", "--filter", "no such text")
+    data = json.loads(shop.run("--json", *words).stdout)
+    assert [data[name] for name in ("groups", "runs", "lanes", "workers")] == [[], [], [], []]
+    assert data["error"] is None
+    assert "0 workers" in shop.run(*words).stdout
 
 
 def test_lanes_have_depth_lag_and_who_serves_them(empty: Shop) -> None:

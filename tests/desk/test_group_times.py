@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,13 @@ import pytest
 from redrive import Handler, Redrive
 from redrive.alerts.conditions import look
 from redrive.alerts.rules import Cause, Rules
-from redrive.desk.documents import seen_document, with_trends
+from redrive.cli.groups import _view
+from redrive.cli.output import terminal
+from redrive.desk.documents import seen_document, whole_group_document, with_trends
 from redrive.desk.status import status_of
 from redrive.jobs.clock import iso
 from redrive.testing import ManualClock
-from shopkit import dead_letter
+from shopkit import TIMEOUT, dead_letter
 
 
 def failing(app: Redrive) -> Handler[..., None]:
@@ -103,12 +107,19 @@ def test_since_is_the_start_of_the_present_incident(clock: ManualClock) -> None:
 
 def test_a_clock_that_was_set_back_makes_no_time_in_the_future(clock: ManualClock) -> None:
     with Redrive("memory:", clock=clock) as app:
-        app.store.add([dead_letter(1, updated=clock.now())])
+        failure = replace(TIMEOUT, variant_text="refused")
+        app.store.add([dead_letter(1, failure, updated=clock.now())])
         app.store.fold()
         clock.jump(-7200)
         (row,) = with_trends(app.desk, app.desk.groups.find())
-        shown = seen_document(row)
-        assert {shown["first_seen"], shown["last_seen"], shown["since"]} == {iso(clock.now())}
+        shown = whole_group_document(app.desk, row)
+        times = {shown["first_seen"], shown["last_seen"], shown["since"]}
+        (variant,) = shown["variants"]
+        assert {*times, variant["last_seen"]} == {iso(clock.now())}
+        screen = io.StringIO()
+        terminal.render(_view(app.desk, row.group), screen, width=200)
+        assert " died " in screen.getvalue()
+        assert " in 2h" not in screen.getvalue()
 
 
 def test_release_selects_by_the_release_that_failed(clock: ManualClock, tmp_path: Path) -> None:

@@ -55,6 +55,8 @@ def test_a_group_that_grows_is_an_incident(app: Redrive, clock: ManualClock) -> 
     level, why = status_of(app.desk).verdict()
     assert level == "INCIDENT"
     assert why == "G1 grows: 10 died in 10 minutes, it began 2m ago: SomeError: refused"
+    reasons = [reason.why for reason in status_of(app.desk).reasons()]
+    assert sum("G1" in reason for reason in reasons) == 1  # not once more because it is new
     app.desk.retry("G1")
     assert status_of(app.desk).verdict().level == "INCIDENT"  # a retry erases no death
 
@@ -68,6 +70,20 @@ def test_jobs_that_nobody_takes_are_an_incident(app: Redrive, clock: ManualClock
     assert status_of(app.desk).verdict().level == "INCIDENT"
     app.desk.lanes.pause("mail")
     assert status_of(app.desk).verdict().level == "DEGRADED"
+
+
+def test_an_unserved_lane_is_named_beside_one_that_is_late(
+    app: Redrive, clock: ManualClock
+) -> None:
+    app.store.add([make_job("job-1", due=app.store.now())])
+    clock.advance(700)
+    app.store.add([make_job("job-2", handler="pay", due=app.store.now())])
+    late, unserved = [reason.why for reason in status_of(app.desk).reasons()]
+    assert "in the lane mail, the oldest due for 11m40s" in late
+    assert unserved == (
+        "jobs are due that no worker serves, in the lane pay: "
+        "start a worker whose program has the handlers"
+    )
 
 
 def test_dead_letters_that_wait_are_no_incident(app: Redrive, clock: ManualClock) -> None:

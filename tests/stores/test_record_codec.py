@@ -19,7 +19,6 @@ from redrive.stores.record_codec import (
     MORE,
     at_of,
     blank_fields,
-    columns_of,
     event_body,
     event_job,
     fields_to_json,
@@ -32,6 +31,11 @@ from redrive.stores.record_codec import (
 text = st.text(st.characters(codec="utf-8"), max_size=12)
 times = st.floats(min_value=-1e12, max_value=1e12)
 number = st.integers(min_value=0, max_value=2**40)
+
+
+def columns_of(job: Job) -> dict[str, Any]:
+    """Return the fields of a job that are columns."""
+    return {name: getattr(job, name) for name in COLUMNS} | {"state": job.state._value_}
 
 
 def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

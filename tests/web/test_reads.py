@@ -26,9 +26,12 @@ def test_groups_by_status_and_in_order(web: Web, app: Redrive) -> None:
 def test_what_a_group_shares(web: Web) -> None:
     shared = web.get("/api/v1/groups/G1/shared")
     assert (shared["shared_of"], shared["completed_of"]) == (2, 1)
-    assert {"fact": "handler", "value": "mail.send", "share": 1.0, "completed": None} in shared[
-        "shared"
-    ]
+    assert {
+        "fact": "payload.to",
+        "value": "ada@example.com",
+        "share": 1.0,
+        "completed": None,
+    } in shared["shared"]
     assert [job["id"] for job in shared["newest"]] == [name(2), name(1)]
     assert web.ask("GET", "/api/v1/groups/G99/shared").status_code == 404
 

@@ -66,6 +66,31 @@ def test_its_heartbeat_says_what_its_slots_are_busy_with(
         assert began - 1 <= since <= (seen.since or 0.0) <= app.store.now() + 1
 
 
+def test_a_worker_that_drains_sends_heartbeats_and_serves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "SIGN_EVERY", 0.02)
+    go_on = threading.Event()
+    with app_on("memory", tmp_path) as app:
+        mail = app.handler("mail.send")(lambda: go_on.wait(30))
+        mail.submit()
+        with app.worker(concurrency=1) as worker:
+            until(lambda: number(app, "running") == 1)
+            mail.submit()
+            worker.stop(30)
+            until(lambda: "mail.send" in app.desk.lanes.unserved())
+            versions: set[int] = set()
+            until(lambda: versions.update(note_versions(app)) or len(versions) > 3)
+            (seen,) = app.desk.lanes.workers()
+            go_on.set()
+    assert (seen.lanes, seen.slots and seen.slots.busy) == ((), 1)
+
+
+def note_versions(app: Redrive) -> list[int]:
+    """Return how often each worker wrote its note."""
+    return [note.version for note in app.store.notes(worker_notes.WORKER)]
+
+
 def test_async_handlers_run_side_by_side_on_one_loop(app: Redrive) -> None:
     threads, together = set[int](), asyncio.Event()
     waiting = Log()

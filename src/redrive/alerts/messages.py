@@ -25,6 +25,8 @@ LONGEST = 2000
 """Characters of a message, at most."""
 _TITLE = 200
 _KEY = 60
+_HANDLERS = 5
+"""How many handlers a text names."""
 _LISTED = 10
 """How many changes a message about many names."""
 _PLACE = re.compile(r"\{([\w.-]+)\}")
@@ -135,11 +137,7 @@ def worded(change: Change, now: float, source: Source, newest: Sequence[Job] = (
 
 
 def _of_cause(
-    change: Change,
-    cause: Cause,
-    now: float,
-    source: Source,
-    jobs: Sequence[Job],
+    change: Change, cause: Cause, now: float, source: Source, jobs: Sequence[Job]
 ) -> Message:
     wording, newest = source.wording, next(iter(jobs), None)
     handler = newest.handler if newest else (cause.handlers or ("",))[0]
@@ -150,23 +148,36 @@ def _of_cause(
     grown = _grown(cause, change.before) if change.state == "growing" else ""
     kind = wording.types.get(handler, "")
     error = newest.failure.message if newest and newest.failure else ""
-    dead = f"{_jobs(cause.jobs)} dead, {cause.recent:,} in the last 10 minutes{grown}"
-    times = f"Since {moment(cause.since)}, last {moment(cause.last)}"
     keys = _new_keys(jobs, change.before)
-    command = source.command(f"redrive group {cause.subject}")
     lines = [
         *([f"Cause: {cause.title}"] if template else []),
-        f"{dead}; {cause.deaths:,} died of it in all.",
-        f"{times}; first seen {moment(cause.first)}; category {cause.category}.",
-        f"Handlers: {', '.join(cause.handlers)}",
+        *_counts(cause, grown),
         *([f"Type: {kind}"] if kind else []),
         *([f"Newest: {inert(error)[:300]}"] if error else []),
-        *([f"Keys of new jobs: {', '.join(keys)}"] if keys else []),
-        f"Look: {command}",
+        f"Look: {source.command(f'redrive group {cause.subject}')}",
         f"After the fix: {source.command(f'redrive retry {cause.subject} --canary 3 --wait')}",
         *source.lines(cause.subject),
+        *([f"Keys of new jobs: {', '.join(keys)}"] if keys else []),  # the first to be cut
     ]
-    facts: dict[str, object] = {
+    facts = {**_facts(cause, source), "keys": keys}
+    return _message(change, headline + grown, lines, now, facts, kind=kind)
+
+
+def _counts(cause: Cause, grown: str) -> list[str]:
+    """Return how many died since when, and of which handlers."""
+    dead = f"{_jobs(cause.jobs)} dead, {cause.recent:,} in the last 10 minutes{grown}"
+    times = f"Since {moment(cause.since)}, last {moment(cause.last)}"
+    others = " and others" if len(cause.handlers) > _HANDLERS else ""
+    return [
+        f"{dead}; {cause.deaths:,} died of it in all.",
+        f"{times}; first seen {moment(cause.first)}; category {cause.category}.",
+        f"Handlers: {', '.join(cause.handlers[:_HANDLERS])}{others}",
+    ]
+
+
+def _facts(cause: Cause, source: Source) -> dict[str, object]:
+    """Return the same for machines."""
+    return {
         "group": cause.subject,
         "cause": cause.title,
         "jobs": cause.jobs,
@@ -175,13 +186,11 @@ def _of_cause(
         "since": cause.since,
         "first_seen": cause.first,
         "last": cause.last,
-        "keys": keys,
         "category": cause.category,
         "handlers": list(cause.handlers),
-        "command": command,
+        "command": source.command(f"redrive group {cause.subject}"),
         **source.facts(cause.subject),
     }
-    return _message(change, headline + grown, lines, now, facts, kind=kind)
 
 
 def _new_keys(jobs: Sequence[Job], before: LastAlert | None) -> list[str]:

@@ -28,11 +28,13 @@ def sign(
     lasts: float = LASTS,
     blocked: Mapping[str, object] | None = None,
     slots: Mapping[str, object] | None = None,
+    drains: bool = False,
 ) -> None:
     """Write the handlers and lanes that this process serves, and add its counters.
 
-    `blocked` names the job that blocks its event loop, and since when; `slots` has what it runs. A pass writes before and
-    after its jobs: meanwhile it may find that a library which a handler needs is missing.
+    `blocked` names the job that blocks its event loop, and since when; `slots` lists what it runs.
+    A worker that `drains` takes no more jobs, so it serves none. A pass writes before and after its
+    jobs: meanwhile it may find that a library which a handler needs is missing.
     """
     value = {
         "version": __version__,
@@ -40,8 +42,8 @@ def sign(
         "pid": os.getpid(),
         "since": since,
         "lasts": lasts,
-        "handlers": _handlers(runtime.registry),
-        "lanes": sorted(runtime.registry.served_lanes()),
+        "handlers": {} if drains else _handlers(runtime.registry),
+        "lanes": [] if drains else sorted(runtime.registry.served_lanes()),
         "missing": _missing(runtime.registry),
         **({"release": runtime.release} if runtime.release else {}),
         **({"blocked": blocked} if blocked else {}),

@@ -82,12 +82,10 @@ def without_ids(message: str, keep: tuple[str, ...] = ()) -> str:
     >>> without_ids("Connection refused: pay-7.internal:443 (job 4711)")
     'Connection refused: pay-*.internal:443 (job *)'
     """
-    said = message[:MESSAGE_READ].split()
-    words = [
-        word if word.isalpha() else _word(word, keep) for word in message[:MESSAGE_READ].split()
-    ]
+    parts = message[:MESSAGE_READ].split()
+    words = [word if word.isalpha() else _word(word, keep) for word in parts]
     if message.startswith("[Errno "):  # as OSError writes it; a code, not an id
-        words[1:2] = said[1:2]
+        words[1:2] = parts[1:2]
     text = " ".join(words)
     return (_STARS.sub("*", text) if "*" in text else text)[:_MESSAGE_LENGTH]
 

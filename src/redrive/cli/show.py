@@ -97,7 +97,7 @@ def _named(desk: Desk, word: str) -> Job:
 
 
 def _parts(job: Job, data: dict[str, Any], now: float) -> list[Part]:
-    due = [Field("due", _due_title(job, now), "time")] if job.state is State.PENDING else []
+    due = [Field("due", _due_title(job, now), "due")] if job.state is State.PENDING else []
     attempts: list[Document] = data["history"]
     failed: Document = next((attempt for attempt in attempts if attempt["error"]), {"number": 0})
     # People see how often an operator retried a job only where one did.

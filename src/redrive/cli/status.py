@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -9,9 +10,9 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli.output import Facts, Line, Panel, Part, Table, Tone, View, fields, rows_of
+from redrive.cli.output import Facts, Line, Panel, Part, Table, View, fields, rows_of
 from redrive.desk.documents import run_document, seen_document
-from redrive.desk.status import Level, Status, status_of
+from redrive.desk.status import Change, Status, status_of
 from redrive.jobs.clock import iso
 from redrive.jobs.job import State
 
@@ -26,7 +27,6 @@ _STATES = fields("state:word jobs:number")
 _CATEGORIES = fields(
     "category:word failed:number dead:number", category=lambda row: row["category"] or "none"
 )
-_TONES: dict[Level, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
 _CHANGES = fields("what:word subject:id since:time detail:main")
 _RETRYING = fields("handler jobs:number since:time")
 _PAUSES = fields("lane:id by seconds_left=left:span reason:prose")
@@ -64,8 +64,8 @@ def _parts(at: Status, data: dict[str, Any]) -> list[Part]:
     lanes = fields("lane:id why:prose" if because else "lane:id")
     verdict, reasons = at.verdict(), at.reasons()
     sentence = f"{verdict.level}: {verdict.why}"
-    parts: list[Part] = [Panel(sentence, _TONES[verdict.level], f"Redrive status: {at.url}")]
-    parts += [Line(reason.why, _TONES[reason.level]) for reason in reasons[1:]]
+    parts: list[Part] = [Panel(sentence, views.TONES[verdict.level], f"Redrive status: {at.url}")]
+    parts += [Line(reason.why, views.TONES[reason.level]) for reason in reasons[1:]]
     parts += [
         Table(_CHANGES, data["changes"], "Changed in the last hour", "changed"),
         Table(_RETRYING, data["retrying"], "Retrying for over an hour", "retrying"),
@@ -90,15 +90,7 @@ def _document(at: Status) -> dict[str, Any]:
         "verdict": verdict.level,
         "why": verdict.why,
         "reasons": [reason.why for reason in at.reasons()],
-        "changes": [
-            {
-                "what": change.kind,
-                "subject": change.subject,
-                "since": iso(change.since),
-                "detail": change.detail,
-            }
-            for change in at.changes()
-        ],
+        "changes": [_change_document(change) for change in at.changes()],
         "retrying": [
             {"handler": handler, "jobs": jobs, "since": iso(since)}
             for handler, (jobs, since) in sorted(at.retrying.items())
@@ -118,16 +110,15 @@ def _document(at: Status) -> dict[str, Any]:
         "deaths_last_day": {"span_seconds": 3600, "numbers": at.day},
         "runs": [run_document(run) for run in at.runs],
         "overdue": [
-            {
-                "lane": late.lane,
-                "pending": late.pending,
-                "due": iso(late.due),
-                "seconds": at.now - late.due,
-                "paused": late.paused,
-            }
+            {**asdict(late), "due": iso(late.due), "seconds": at.now - late.due}
             for late in at.overdue()
         ],
         "oldest_due": iso(at.oldest(State.PENDING)),
         "oldest_dead": iso(at.oldest(State.DEAD)),
         **at.document(),
     }
+
+
+def _change_document(change: Change) -> dict[str, Any]:
+    since = iso(change.since)
+    return {"what": change.kind, "subject": change.subject, "since": since, "detail": change.detail}

@@ -10,10 +10,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from redrive.cli.output import Document, Field, Table, View, fields, joined
+from redrive.cli.output import Document, Field, Table, Tone, View, fields, joined
 from redrive.desk.documents import action_document, job_document, scope_document
 from redrive.desk.jobs import Page
 from redrive.jobs.job import Action
+
+TONES: Mapping[str, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
+"""How a verdict is coloured."""
 
 
 def error_of(document: Document) -> str | None:
@@ -52,7 +55,7 @@ _SHOWN = {"error": error_of, "attempts": attempts_of}
 
 JOBS = fields(
     """id:id state:word handler updated=changed:time error:main category:word? attempts:number group:id
-    lane+ created:time+ due:time+ reason:word+ tags+ key+""",
+    lane+ created:time+ due:due+ reason:word+ tags+ key+""",
     tags=lambda job: joined(job["tags"], " "),
     **_SHOWN,
 )

@@ -20,10 +20,10 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli.output import Document, Line, Panel, Part, Table, Tone, View, fields, plural
+from redrive.cli.output import Document, Line, Panel, Part, Table, View, fields, plural
 from redrive.desk.desk import Desk
 from redrive.desk.live import live_of
-from redrive.errors import StoreLost
+from redrive.errors import StoreError
 from redrive.jobs.durations import positive, words
 from redrive.payloads.escaping import inert
 
@@ -32,7 +32,7 @@ SHARE = 25.0
 _IN_A_PIPE = 10.0
 """Seconds between two lines in a pipe, unless --every says otherwise."""
 _MOST_LANES = 20
-_TONES: dict[str, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
+_FILTERED = ("groups", "runs", "lanes", "workers")
 _MINUTES = fields("what:word last_minute:number this_minute:number curve=last_30_minutes:trend")
 _LANES = fields(
     """lane:id state:word pending:number running:number dead:number lag_seconds=lag:span
@@ -92,7 +92,7 @@ class _State:
         """Read what happens now; a store that stops answering later ends nothing."""
         try:
             self.data, self.problem = live_of(desk).document(), ""
-        except StoreLost as error:
+        except StoreError as error:
             if not self.data:
                 raise
             self.problem = str(error)
@@ -183,10 +183,11 @@ def _can_draw() -> bool:
 
 def _show(cli: Cli, state: _State, *, drawn: bool) -> None:
     if cli.json:
-        sys.stdout.write(json.dumps(state.data, ensure_ascii=False) + "\n")
+        data = {**_filtered(state.data, state.text), "error": state.problem or None}
+        sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
     elif not drawn:
-        failed = f"  NOT READ SINCE: {state.problem}" if state.problem else ""
-        sys.stdout.write(inert(line_of(state.data) + failed) + "\n")
+        failed = f"  NO ANSWER: {state.problem}" if state.problem else ""
+        sys.stdout.write(inert(line_of(_filtered(state.data, state.text)) + failed) + "\n")
     else:
         _draw(state)
     sys.stdout.flush()
@@ -207,35 +208,40 @@ def _draw(state: _State) -> None:
 def _bar(state: _State) -> str:
     """Return the last line: what the keys do, and what they did."""
     if state.typed is not None:
-        return f"filter: {inert(state.typed)}_   Enter shows, Esc leaves it"
+        return f"filter: {inert(state.typed)}_   Enter applies it, Esc cancels"
     if state.problem:
         return inert(f"q quit  no answer since {state.data['now'][11:19]}: {state.problem}")
-    keys = f"q quit  p {'go on' if state.paused else 'pause'}  / filter"
+    keys = f"q quit  p {'continue' if state.paused else 'pause'}  / filter"
     only = f"  only {state.text!r} (Esc: all)" if state.text else ""
     return f"{keys}{inert(only)}{'  PAUSED' if state.paused else ''}"
 
 
 def view_of(data: dict[str, Any], text: str = "") -> View:
     """Return the parts of the screen; with a text, of lanes, groups, runs and workers those with it."""
+    data = _filtered(data, text)
     now = datetime.fromisoformat(data["now"]).timestamp()
     title = f"{data['store']}  {data['now'][:19].replace('T', ' ')} UTC"
     states = "  ".join(f"{name} {number:,}" for name, number in data["states"].items())
     parts: list[Part] = [
-        Panel(f"{data['verdict']}: {data['why']}", _TONES[data["verdict"]], title),
+        Panel(f"{data['verdict']}: {data['why']}", views.TONES[data["verdict"]], title),
         Line(states),
         Table(_MINUTES, data["minutes"], "Per minute"),
-        Table(_GROUPS, _with(text, data["groups"]), "Groups that die now"),
-        Table(views.RUNS, _with(text, data["runs"]), "Runs"),
-        Table(_LANES, _with(text, data["lanes"])[:_MOST_LANES], "Lanes"),
-        Table(views.WORKERS, _with(text, data["workers"]), "Workers"),
+        Table(_GROUPS, data["groups"], "Groups with deaths in the last 10 minutes"),
+        Table(views.RUNS, data["runs"], "Runs"),
+        Table(_LANES, data["lanes"][:_MOST_LANES], "Lanes"),
+        Table(views.WORKERS, data["workers"], "Workers"),
     ]
     return View(data, parts, now=now)
 
 
-def _with(text: str, rows: list[Document]) -> list[Document]:
-    """Return the documents that have the text in any value."""
+def _filtered(data: dict[str, Any], text: str) -> dict[str, Any]:
+    """Return the data with only those groups, runs, lanes and workers that have the text in any value."""
     small = text.casefold()
-    return [row for row in rows if small in json.dumps(row, ensure_ascii=False).casefold()]
+    rows: dict[str, list[Document]] = {name: data[name] for name in _FILTERED}
+    return data | {
+        name: [row for row in some if small in json.dumps(row, ensure_ascii=False).casefold()]
+        for name, some in rows.items()
+    }
 
 
 def line_of(data: dict[str, Any]) -> str:

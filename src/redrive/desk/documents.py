@@ -107,18 +107,18 @@ def _past(at: float | None, now: float) -> str | None:
 def whole_group_document(desk: Desk, row: Seen) -> shapes.WholeGroup:
     """Return a group with its different messages, and the groups of the same statement."""
     variants = desk.groups.variants(row.group)
-    shown = [_variant_document(row.group, variant) for variant in variants]
+    shown = [_variant_document(row, variant) for variant in variants]
     same = same_statement(desk, row.group)
     return {**seen_document(row), "variants": shown, "same_statement": same}
 
 
-def _variant_document(group: Group, variant: Variant) -> shapes.Variant:
+def _variant_document(row: Seen, variant: Variant) -> shapes.Variant:
     """Return a variant, named as selectors take it: G7.2."""
     return {
-        "variant": f"{group.name}.{variant.number}",
+        "variant": f"{row.group.name}.{variant.number}",
         "text": variant.text if variant.number else "all other messages",
         "deaths": variant.deaths,
-        "last_seen": iso(variant.last_seen),
+        "last_seen": _past(variant.last_seen, row.now),
     }
 
 

@@ -157,7 +157,9 @@ class Runs:
     ) -> Run:
         """Change how many jobs a second a run releases; a ramp goes on towards the new rate."""
         per_second = rules.rate_of(rate)
-        action = replace(self._action("rate", reason, actor), detail={"rate": per_second})
+        action, value = self._action("rate", reason, actor), f"{per_second:g}/s"
+        reason = f"{value}: {action.reason}" if reason else value
+        action = replace(action, reason=reason, detail={"rate": per_second})
 
         def change(run: Run, _reason: str) -> Run:
             return replace(run, spec=replace(run.spec, rate=per_second), paced=0.0)

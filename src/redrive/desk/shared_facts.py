@@ -58,7 +58,7 @@ def shared_facts(desk: Desk, group: Group) -> SharedFacts:
     """Compare the newest dead jobs of a group with the newest completed ones of its handlers."""
     dead = desk.jobs.find(group, state="dead", by_change=True, limit=SAMPLE).jobs
     completed = _completed(desk, group)
-    facts = compared([set(_facts(job)) for job in dead], [set(_facts(job)) for job in completed])
+    facts = compared(*([_facts_of(job, group) for job in jobs] for jobs in (dead, completed)))
     facts += compared(_last_attempts(desk, dead), _last_attempts(desk, completed))
     facts.sort(key=lambda fact: ((fact.completed or 0.0) - fact.share, fact.fact))
     return SharedFacts(facts[:MOST], dead, len(completed))
@@ -110,6 +110,13 @@ def _last_attempts(desk: Desk, jobs: list[Job]) -> Facts:
         }
         for attempts in last
     ]
+
+
+def _facts_of(job: Job, group: Group) -> set[tuple[str, str]]:
+    """Return names and values; not the handler of a group that has no other, nor a lane named after it."""
+    several = len(group.handlers) > 1
+    ours = () if several else (("handler", job.handler), ("lane", job.handler))
+    return {fact for fact in _facts(job) if fact not in ours}
 
 
 def _facts(job: Job) -> Iterator[tuple[str, str]]:

@@ -220,8 +220,10 @@ class Status(Health):
             yield Change("release", release, min(times), _count(len(times), "worker"))
 
     def _news(self) -> Iterator[str]:
+        """Yield the groups that began or came back, but for those that grow: these are incidents."""
+        growing = {row.group.name for row in self.active if row.recent >= FEWEST}
         for change in self._changed_groups():
-            if change.kind in {"new", "regressed"}:
+            if change.kind != "growing" and change.subject not in growing:
                 ago = words(self.now - change.since)
                 verb = "began" if change.kind == "new" else "came back"
                 yield f"{change.subject} {verb} {ago} ago, {change.detail}"
@@ -248,8 +250,9 @@ class Status(Health):
             yield f"{jobs} pending in {lanes}, the oldest due for {since}: {then}"
 
     def _unserved(self, late: list[Overdue]) -> Iterator[str]:
-        if self.unserved and not late:
-            yield f"jobs are due that no worker serves, in {_few(self.unserved)}: is a worker running?"
+        if lanes := self.unserved.keys() - {o.lane for o in late}:
+            then = "start a worker whose program has the handlers"
+            yield f"jobs are due that no worker serves, in {_few(sorted(lanes))}: {then}"
 
     def _retrying(self) -> Iterator[str]:
         if self.retrying:
@@ -281,7 +284,7 @@ def _kind(at: Status, row: Seen) -> tuple[Literal["new", "regressed", "growing"]
 def _growing(active: Iterable[Seen]) -> Iterator[str]:
     for row in sorted(active, key=lambda row: -row.recent):
         if row.recent >= FEWEST:
-            began = words(max(0.0, row.now - (row.group.record.since or row.now)))
+            began = words(row.now - (row.group.record.since or row.now))
             name, title = row.group.name, row.group.title[:_TITLE]
             yield f"{name} grows: {row.recent:,} died in 10 minutes, it began {began} ago: {title}"
 

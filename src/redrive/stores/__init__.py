@@ -101,12 +101,13 @@ def _split(url: str) -> tuple[str, str]:
 
 
 def _path(rest: str, url: str) -> Path:
-    """Read sqlite:PATH, sqlite:///PATH and plain paths alike."""
+    """Read sqlite:PATH, sqlite:///PATH, sqlite:////PATH (as SQLAlchemy writes it) and plain paths alike."""
     if rest.startswith("//"):
         rest = rest[2:]
         if not rest.startswith("/"):
             msg = f"{url!r} names a host; a file store needs a path, as in sqlite:///var/lib/x.db"
             raise UsageError(msg)
+        rest = "/" + rest.lstrip("/")
     if not rest:
         msg = f"{url!r} names no file; write for example sqlite:redrive.db"
         raise UsageError(msg)

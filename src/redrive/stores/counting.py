@@ -93,9 +93,13 @@ def counts_added(jobs: Iterable[Job], now: float) -> Counts:
     for job in jobs:
         if is_new_death(job, now):
             lanes[job.lane] = lanes.get(job.lane, 0) + 1
-            last = job.history[-1].release if job.history else None
-            _count_death(groups, job, last or job.release)
+            _count_death(groups, job, last_release(job))
     return Counts({lane: LaneCount(deaths=number) for lane, number in lanes.items()}, groups)
+
+
+def last_release(job: Job) -> str | None:
+    """Return the release that ran the last attempt of a job to be added; else the one it came from."""
+    return (job.history[-1].release if job.history else None) or job.release
 
 
 def _count_death(groups: dict[int, GroupCount], job: Job, release: str | None) -> None:

@@ -112,11 +112,6 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 """How a field of `more` is written, where `encode` is too slow or does not know it."""
 
 
-def columns_of(job: Job) -> dict[str, Any]:
-    """Return the fields of a job that are columns."""
-    return {name: getattr(job, name) for name in COLUMNS} | {"state": job.state._value_}
-
-
 def given_of(job: Job) -> str | None:
     """Write what a job was submitted with; None for nothing."""
     values = _given(job)

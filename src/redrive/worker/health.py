@@ -338,9 +338,14 @@ class LoopWatch:
             self.sign()
 
     def sign(self) -> None:
-        """Write the worker's presence note."""
-        slots = self._slots()
-        presence.sign(self._runtime, self._since, blocked=self._blocked, slots=slots)
+        """Write the worker's presence note; one that drains serves nothing."""
+        presence.sign(
+            self._runtime,
+            self._since,
+            blocked=self._blocked,
+            slots=self._slots(),
+            drains=self._dispatcher.closing,
+        )
 
     def _slots(self) -> dict[str, object]:
         """Return how many slots there are, how many are busy, and with which handlers since when.

@@ -133,6 +133,7 @@ class Worker:
         self._driver = driver.Driver(runtime.store, runtime.bus, runtime.holder)
         self._progress = ProgressLog(runtime)
         self._unserved = UnservedLog(runtime)
+        self._heartbeat = Periodic(presence.SIGN_EVERY, self._watch.sign)
         self._periodic = self._make_periodic()
 
     def _make_periodic(self) -> list[Periodic]:
@@ -141,7 +142,7 @@ class Worker:
             Periodic(_PAUSES, self._pass_pauses),
             Periodic(suspects.EVERY, self._suspects.take),
             PeriodicThread(lease / 2, self._sweep),
-            Periodic(presence.SIGN_EVERY, self._watch.sign),
+            self._heartbeat,
             PeriodicThread(self.settings.cleanup, self._clean_up),
             PeriodicThread(FOLD_EVERY, self.runtime.store.fold),
             PeriodicThread(driver.EVERY, self._driver.tick),
@@ -214,6 +215,8 @@ class Worker:
                 self._check_parent()
                 self._check_health()
             self._dispatcher.closing = True
+            if self._busy:
+                self._try(self._watch.sign)  # it takes no more jobs
             while self._busy and time.monotonic() < self._stopping:
                 self._try(self._drain)
             self._dispatcher.end(self._spare / 2)
@@ -370,5 +373,6 @@ class Worker:
         self._suspects.drain()
         self._settler.settle()
         self._dispatcher.give_up_late()
+        self._heartbeat.tick(time.monotonic())
         if self._busy:
             self._waiter.wait(0.05, unless=lambda: self._settler.is_due)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
-from kit import START, make_action, make_failure
+from kit import START, make_action, make_attempt, make_failure
 from redrive.errors import JobNotFound, KeyConflict, UsageError
 from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Retry, State
@@ -87,6 +88,14 @@ def test_deaths_are_counted_and_dated(store: Store, clock: ManualClock) -> None:
         last_release="r2",
         since=START,
     )
+
+
+def test_an_added_group_has_the_release_of_the_attempt(store: Store, clock: ManualClock) -> None:
+    """Not the one that submitted the job: that may have been a healthy one."""
+    job = captured("a", clock.now(), release="1.0")
+    attempt = make_attempt(job, job.failure, release="1.1")
+    store.add([replace(job, history=(attempt,), attempts=1)])
+    assert record(store).first_release == "1.1"
 
 
 def test_a_job_that_has_just_died_counts_and_an_imported_one_does_not(store: Store) -> None:

@@ -21,7 +21,8 @@ Kind = Literal[
     "id",
     "word",  # one of few words, such as a state
     "number",
-    "time",  # ISO 8601; an age on a narrow terminal
+    "time",  # ISO 8601 of something that happened; an age on a narrow terminal
+    "due",  # the same of something that may lie ahead
     "span",  # seconds, shown as 1h30m
     "exact",  # seconds, shown as 5400s, to be compared with others
     "trend",  # numbers in a row: a curve on a terminal

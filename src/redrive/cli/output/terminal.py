@@ -89,8 +89,8 @@ def render(
     """Print a view on a terminal; or into a text, `like` a terminal of this width would show it."""
     console = _console(file, forced=like is not None, width=width)
     screen = Screen(console, view.now, _signs(like or file))
-    for index, part in enumerate(view.parts):
-        screen.print(part, first=index == 0)
+    for part in view.parts:
+        screen.print(part)
 
 
 def render_markdown(text: str, file: TextIO) -> bool:
@@ -130,14 +130,21 @@ class Screen:
         self._width = console.width
         self._now = now
         self._signs = signs
+        self._last: Part | None = None
+        """The last part that printed anything."""
 
-    def print(self, part: Part, *, first: bool) -> None:
-        """Print one part, with its title."""
+    def print(self, part: Part) -> None:
+        """Print one part, with its title; a title, and facts after a table, follow an empty line."""
+        lines = list(self._lines(part))
         title = part.title if isinstance(part, Table | Block) and part[1] else ""
+        is_apart = bool(title) or (isinstance(part, Facts) and isinstance(self._last, Table))
+        if lines and is_apart and self._last is not None:
+            self._console.print()
         if title:
-            self._console.print(Text(("" if first else "\n") + title, style="bold"))
-        for line in self._lines(part):
+            self._console.print(Text(title, style="bold"))
+        for line in lines:
             self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        self._last = part if lines else self._last
 
     def _lines(self, part: Part) -> Iterator[Text]:
         match part:
@@ -282,10 +289,9 @@ class Screen:
         if not _has(value) and kind != "count":
             return Text(self._signs.nothing, style="dim")
         match kind:
-            case "time":
-                return Text(
-                    self._moment(str(value), full=full), style="" if limit == FACT else "dim"
-                )
+            case "time" | "due":
+                moment = self._moment(str(value), full=full, ahead=kind == "due")
+                return Text(moment, style="" if limit == FACT else "dim")
             case "span" if isinstance(value, int | float):
                 return Text(words(value))
             case "trend":
@@ -305,7 +311,8 @@ class Screen:
                 text = f"{value:,}" if is_number else text_of(value, kind)
                 return Text(self._shown(text, limit) or self._signs.nothing)
 
-    def _moment(self, text: str, *, full: bool) -> str:
+    def _moment(self, text: str, *, full: bool, ahead: bool) -> str:
+        """Return when it was, or how long ago: 0s, if it was later by a clock that was set back."""
         try:
             at = datetime.fromisoformat(text).timestamp()
         except ValueError:
@@ -313,7 +320,8 @@ class Screen:
         when = text[:19].replace("T", " ")
         if self._now is None:
             return when
-        ago = f"{words(self._now - at)} ago" if at <= self._now else f"in {words(at - self._now)}"
+        left = at - self._now
+        ago = f"in {words(left)}" if ahead and left > 0 else f"{words(-left)} ago"
         return f"{when} ({ago})" if full else ago
 
     def _shown(self, text: str, limit: int, *, keep_newlines: bool = False) -> str:

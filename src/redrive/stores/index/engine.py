@@ -20,7 +20,7 @@ from redrive.jobs.transitions import (
 )
 from redrive.stores._keys import check_same
 from redrive.stores.contract import ALONE, Moved, PurgeRule
-from redrive.stores.counting import counts_added, counts_of
+from redrive.stores.counting import counts_added, counts_of, last_release
 from redrive.stores.index.base import Drafted, writes
 from redrive.stores.index.changes import Purged
 from redrive.stores.index.draft import Draft
@@ -74,8 +74,8 @@ class EngineStore(SearchStore):
         if job.failure is not None:
             failure = last.failure if last is not None and last.failure is not None else job.failure
             text = job.failure.variant_text or failure.variant_text
-            release = (last.release if last is not None else None) or job.release
-            group, variant = draft.place(altered(job.failure, variant_text=text), release)
+            failure = altered(job.failure, variant_text=text)
+            group, variant = draft.place(failure, last_release(job))
         lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
         return evolve(job, group=group, variant=variant, lease=lease, is_new=True)
 

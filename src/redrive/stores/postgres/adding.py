@@ -12,7 +12,7 @@ from redrive.jobs.job import Job
 from redrive.jobs.transitions import Place
 from redrive.stores._codec import attempt_to_json
 from redrive.stores._keys import check_same
-from redrive.stores.counting import Tick, counts_to_json
+from redrive.stores.counting import Tick, counts_to_json, last_release
 from redrive.stores.postgres.rows import job_from_row, new_row
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.groups import Placing
@@ -69,7 +69,7 @@ def sorted_out(
         stored = by_id.get(job.id) or (by_key.get(job.key) if job.key is not None else None)
         if stored is None:
             if job.failure is not None:
-                placing.place(job.failure, release=job.release)
+                placing.place(job.failure, release=last_release(job))
             fresh.append(as_new(job, placing.place))
             stored = by_id[job.id] = without_history(fresh[-1])
             if job.key is not None:

@@ -11,7 +11,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from redrive.errors import UsageError
 
-SCHEMES = ("postgresql", "postgres")
 SCHEMA = "redrive"
 """Where the tables are unless the URL says `?schema=…`."""
 

@@ -11,6 +11,7 @@ from redrive.jobs.job import Job
 from redrive.jobs.records import evolve
 from redrive.stores._codec import attempt_to_json
 from redrive.stores._keys import check_same
+from redrive.stores.counting import last_release
 from redrive.stores.sql.groups import Placing
 from redrive.stores.sqlite.rows import insert_of, job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
@@ -92,10 +93,9 @@ def _as_new(placing: Placing, job: Job) -> Job:
         if job.group is None and job.variant is None and job.is_new:
             return job
         return evolve(job, group=None, variant=None, is_new=True)
-    release = job.history[-1].release if job.history else None
-    group, variant = (
-        placing.place(failure, release=release or job.release) if failure else (None, None)
-    )
+    group, variant = (None, None)
+    if failure is not None:
+        group, variant = placing.place(failure, release=last_release(job))
     lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
     return evolve(job, group=group, variant=variant, lease=lease, is_new=True)
 

@@ -6,13 +6,12 @@ form that carries the session's own word, from a page of this origin.
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
-from urllib.parse import quote, unquote, urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
@@ -21,18 +20,31 @@ from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.web import LOOPBACK, guard
-from redrive.web.call import Problem, problem_of
+from redrive.web.call import Problem
 from redrive.web.console import activity, edit, views
 from redrive.web.console.assets import by_public_name
 from redrive.web.console.forms import FORMS, Form, back_of, body_of, fields_of
 from redrive.web.console.pages import Pages
 from redrive.web.console.parts import PARTS
+from redrive.web.console.requests import (
+    HEADERS,
+    LANGUAGE,
+    as_problem,
+    check_origin,
+    is_same,
+    read_notice,
+    redirect,
+    root_of,
+    texts_of,
+    typed_path,
+    typed_query,
+)
 from redrive.web.console.sessions import LONGEST, Session, Sessions, cookie_name
-from redrive.web.console.texts import Texts, language_of, languages, texts
+from redrive.web.console.texts import languages
 from redrive.web.console.views import PAGES, Page
 from redrive.web.console.visit import Place, Shared, Visit
 from redrive.web.health import Health
-from redrive.web.messages import PATH, Request
+from redrive.web.messages import PATH
 from redrive.web.reads import checked, query_of, read
 from redrive.web.tokens import Token, Tokens
 
@@ -40,18 +52,8 @@ Runner = Callable[[Callable[[], Response], bool], Awaitable[Response]]
 """Runs a function on a thread; True for one that searches."""
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 
-HEADERS: Mapping[str, str] = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
-    "base-uri 'none'",
-    # no-referrer would make the origin of a form `null`.
-    "referrer-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "vary": "Cookie, Accept-Language",
-}
 FORM = "application/x-www-form-urlencoded"
 _NOTICE = "_notice"
-_LANGUAGE = "redrive_language"
 _YEAR = 366 * 86_400
 _FOREVER = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
 
@@ -111,7 +113,7 @@ class Console:
 
     async def _page(self, page: Page, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(_query(request, page.query), _path(request))
+            visit = visit.with_query(typed_query(request, page.query), typed_path(request))
             return self._shown(visit, page.template, page.does(visit))
 
         return await self._answer(request, does, right=page.right, searches=page.searches)
@@ -123,7 +125,7 @@ class Console:
             raise Problem(404, "no_route", "there is no such part")
 
         def does(visit: Visit) -> Response:
-            asked = replace(visit.with_query(_query(request, part.query)), is_part=True)
+            asked = replace(visit.with_query(typed_query(request, part.query)), is_part=True)
             html = self._pages.part(asked, name).html
             return Response(html, 200, dict(HEADERS), "text/html")
 
@@ -132,7 +134,7 @@ class Console:
     async def _form(self, form: Form, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
             route, fields = form.route, visit.form or {}
-            visit = visit.with_query(None, _path(request))
+            visit = visit.with_query(None, typed_path(request))
             try:
                 asked = body_of(fields, route, visit.path)
                 result = route.does(visit, checked(asked, form.kind, "form", strict=False))
@@ -153,20 +155,20 @@ class Console:
     def _again(self, visit: Visit, path: str, error: Problem | RedriveError) -> Response:
         """Show the page of a form again, with what was typed and why it was refused."""
         page = next(page for page in PAGES if page.path == path)
-        problem = _problem_of(error)
+        problem = as_problem(error)
         visit = visit.refused(problem.detail)
         return self._shown(visit, page.template, page.does(visit), problem.status)
 
     async def _reveal(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(None, _path(request))
+            visit = visit.with_query(None, typed_path(request))
             return self._shown(visit, "job.html", views.job(visit, reveal=True))
 
         return await self._answer(request, does, right="reveal")
 
     async def _edit(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(None, _path(request))
+            visit = visit.with_query(None, typed_path(request))
             outcome = edit.save(visit)
             if not outcome.notice:
                 return self._shown(visit, "edit.html", outcome.data, outcome.status)
@@ -177,23 +179,25 @@ class Console:
 
     async def _export(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            text = activity.exported(visit.with_query(_query(request, activity.Activity)))
+            text = activity.exported(visit.with_query(typed_query(request, activity.Activity)))
             name = 'attachment; filename="redrive-activity.jsonl"'
-            return Response(text, 200, HEADERS | {"content-disposition": name}, "application/jsonl")
+            return Response(
+                text, 200, {**HEADERS, "content-disposition": name}, "application/jsonl"
+            )
 
         return await self._answer(request, does)
 
     async def _language(self, request: HttpRequest) -> Response:
         """Keep the language that somebody chose; it needs no session, so that a sign-in can be read."""
-        _check_origin(request)
+        check_origin(request)
         fields = fields_of(await read(request, FORM))
         language = fields.get("language", "")
         if language not in languages():
             known = ", ".join(languages())
             raise Problem(400, "bad_request", f"no language {language[:20]!r}; known: {known}")
-        response = _redirect(request, back_of(fields))
-        path = _root(request) or "/"
-        response.set_cookie(_LANGUAGE, language, max_age=_YEAR, path=path, httponly=True)
+        response = redirect(request, back_of(fields))
+        path = root_of(request) or "/"
+        response.set_cookie(LANGUAGE, language, max_age=_YEAR, path=path, httponly=True)
         return response
 
     async def _ask_token(self, request: HttpRequest) -> Response:
@@ -212,7 +216,7 @@ class Console:
         return await self._run(does, False)
 
     async def _sign_in(self, request: HttpRequest) -> Response:
-        _check_origin(request)
+        check_origin(request)
         fields = fields_of(await read(request, FORM))
         back = back_of({"back": fields.get("next", "")})
 
@@ -228,22 +232,22 @@ class Console:
         """Lead somebody to the sign-in of the host program, and back afterwards."""
         if not self._place.sign_in:
             return self._gate(request, back, status=401)
-        to = f"{self._place.sign_in}?next={quote(_root(request) + back, safe='/')}"
+        to = f"{self._place.sign_in}?next={quote(root_of(request) + back, safe='/')}"
         return RedirectResponse(to, 303, dict(HEADERS))
 
     def _welcome(self, request: HttpRequest, token: Token, back: str) -> Response:
-        response = _redirect(request, back)
+        response = redirect(request, back)
         self._set(request, response, self.sessions.open(token)[1])
         return response
 
     def _gate(
         self, request: HttpRequest, back: str, error: str = "", status: int = 200
     ) -> Response:
-        t = _texts(request)
+        t = texts_of(request)
         html = self._pages.bare(
             "sign_in.html",
             t,
-            _root(request),
+            root_of(request),
             {"place": self._place, "next": back, "error": t(error) if error else ""},
         )
         return Response(html, status, dict(HEADERS), "text/html")
@@ -251,8 +255,8 @@ class Console:
     async def _sign_out(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
             self.sessions.close(visit.session)
-            response = _redirect(request, "/sign-in")
-            response.delete_cookie(self._cookie(request), path=_root(request) or "/")
+            response = redirect(request, "/sign-in")
+            response.delete_cookie(self._cookie(request), path=root_of(request) or "/")
             return response
 
         return await self._answer(request, does)
@@ -268,7 +272,7 @@ class Console:
         """Check who asks, and answer; what goes wrong is a page, too."""
         form = None
         if request.method == "POST":
-            _check_origin(request)
+            check_origin(request)
             form = fields_of(await read(request, FORM))
         return await self._run(partial(self._checked, request, form, does, right), searches)
 
@@ -287,7 +291,7 @@ class Console:
             if not session.token.allows(right):
                 msg = f"the token {session.token.name!r} may {session.token.right}; this needs {right!r}"
                 raise Problem(403, "not_allowed", msg)
-            if form is not None and not _same(form.get("csrf", ""), session.csrf):
+            if form is not None and not is_same(form.get("csrf", ""), session.csrf):
                 raise Problem(403, "old_form", visit.texts("error.old_form"))
             response = does(visit)
         except (Problem, RedriveError) as error:
@@ -307,35 +311,35 @@ class Console:
 
     def _visit(self, request: HttpRequest, session: Session, form: dict[str, str] | None) -> Visit:
         query = request.scope["query_string"].decode("ascii", "replace")
-        path = request.scope["path"].removeprefix(_root(request)) or "/"
+        path = request.scope["path"].removeprefix(root_of(request)) or "/"
         return Visit(
             app=self._app,
             health=self._health,
             actor=session.token.name,
             known=True,
             may_reveal=session.token.allows("reveal"),
-            root=_root(request),
+            root=root_of(request),
             path={},
             session=session,
-            texts=_texts(request),
+            texts=texts_of(request),
             shared=self._shared,
             place=self._place,
             address=f"{path}?{query}" if query else path,
             form=form,
-            notice=_read_notice(request.cookies.get(self._cookie(request) + _NOTICE, "")),
+            notice=read_notice(request.cookies.get(self._cookie(request) + _NOTICE, "")),
             cookie=self._cookie(request),
         )
 
     def _no_session(self, request: HttpRequest) -> Response:
-        path = request.scope["path"].removeprefix(_root(request))
+        path = request.scope["path"].removeprefix(root_of(request))
         if path.startswith("/part/"):
             return Response("", 401, dict(HEADERS))
         query = request.scope["query_string"].decode("ascii", "replace")
         to = f"{path}?{query}" if query else path
         if request.method != "GET":
-            to = urlsplit(request.headers.get("referer", "")).path.removeprefix(_root(request))
+            to = urlsplit(request.headers.get("referer", "")).path.removeprefix(root_of(request))
         more = f"?next={quote(to, safe='')}" if to not in {"", "/"} else ""
-        return _redirect(request, f"/sign-in{more}")
+        return redirect(request, f"/sign-in{more}")
 
     def _shown(
         self, visit: Visit, template: str, data: Mapping[str, Any], status: int = 200
@@ -367,17 +371,17 @@ class Console:
     def _problem(
         self, request: HttpRequest, visit: Visit, error: Problem | RedriveError
     ) -> Response:
-        problem = _problem_of(error)
+        problem = as_problem(error)
         if isinstance(error, StoreError):
             log.warning("%s %s: %s", request.method, request.scope["path"], error)
-        if request.scope["path"].removeprefix(_root(request)).startswith("/part/"):
+        if request.scope["path"].removeprefix(root_of(request)).startswith("/part/"):
             return Response("", problem.status, dict(HEADERS))
         data = {"here": "", "line": "redrive doctor", "problem": problem}
         return self._shown(visit, "error.html", data, problem.status)
 
     def _cookie(self, request: HttpRequest) -> str:
         port = request.headers.get("host", "").rpartition(":")[2]
-        return cookie_name(_root(request), port, self._place.name)
+        return cookie_name(root_of(request), port, self._place.name)
 
     def _set(self, request: HttpRequest, response: Response, value: str) -> None:
         is_local = guard.name_of(request.headers.get("host", "")) in LOOPBACK
@@ -385,60 +389,8 @@ class Console:
             self._cookie(request),
             value,
             max_age=int(LONGEST),
-            path=_root(request) or "/",
+            path=root_of(request) or "/",
             secure=not is_local,
             httponly=True,
             samesite="lax",
         )
-
-
-def _problem_of(error: Problem | RedriveError) -> Problem:
-    return error if isinstance(error, Problem) else problem_of(error)
-
-
-def _root(request: HttpRequest) -> str:
-    return str(request.scope.get("root_path", ""))
-
-
-def _texts(request: HttpRequest) -> Texts:
-    """Return the texts of the language that was chosen by hand, else of the browser's."""
-    chosen = request.cookies.get(_LANGUAGE)
-    accepted = request.headers.get("accept-language", "")
-    return texts(chosen if chosen in languages() else language_of(accepted))
-
-
-def _redirect(request: HttpRequest, to: str) -> Response:
-    return RedirectResponse(_root(request) + to, 303, dict(HEADERS))
-
-
-def _query(request: HttpRequest, kind: type[Request]) -> Request:
-    return checked(query_of(request.scope["query_string"]), kind, "query", strict=False)
-
-
-def _path(request: HttpRequest) -> dict[str, str]:
-    path = dict(request.path_params)
-    for name, value in path.items():
-        checked(value, PATH[name], f"path.{name}")
-    return path
-
-
-def _check_origin(request: HttpRequest) -> None:
-    """Refuse a form of another origin, or one that does not say which it is of."""
-    guard.check_origin(request.headers)
-    if not {"origin", "sec-fetch-site"} & set(request.headers):
-        msg = "the request does not say which page it comes from: send it from a browser"
-        raise Problem(403, "no_origin", msg)
-
-
-def _same(given: str, known: str) -> bool:
-    return hmac.compare_digest(given.encode(), known.encode())
-
-
-def _read_notice(value: str) -> dict[str, Any]:
-    """Read what was done; a cookie is not believed to be ours."""
-    try:
-        notice = cast("dict[str, Any]", json.loads(unquote(value)))
-        is_ours = isinstance(notice, dict) and {"key", "values", "undo"} <= notice.keys()
-        return notice if is_ours and isinstance(notice["values"], dict) else {}
-    except (ValueError, RecursionError):
-        return {}

@@ -1,0 +1,90 @@
+"""What the console reads from a request: its prefix, language, query, origin and notice."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import unquote
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import RedirectResponse, Response
+
+from redrive.errors import RedriveError
+from redrive.web import guard
+from redrive.web.call import Problem, problem_of
+from redrive.web.console.texts import Texts, language_of, languages, texts
+from redrive.web.messages import PATH, Request
+from redrive.web.reads import checked, query_of
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'",
+    # no-referrer would make the origin of a form `null`.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "vary": "Cookie, Accept-Language",
+}
+"""On every page."""
+LANGUAGE = "redrive_language"
+"""The cookie with the language that somebody chose."""
+
+
+def as_problem(error: Problem | RedriveError) -> Problem:
+    """Return an error as a problem with a status."""
+    return error if isinstance(error, Problem) else problem_of(error)
+
+
+def root_of(request: HttpRequest) -> str:
+    """Return the prefix that the console is mounted under."""
+    return str(request.scope.get("root_path", ""))
+
+
+def texts_of(request: HttpRequest) -> Texts:
+    """Return the texts of the language that was chosen by hand, else of the browser's."""
+    chosen = request.cookies.get(LANGUAGE)
+    accepted = request.headers.get("accept-language", "")
+    return texts(chosen if chosen in languages() else language_of(accepted))
+
+
+def redirect(request: HttpRequest, to: str) -> Response:
+    """Lead somebody to another page of ours."""
+    return RedirectResponse(root_of(request) + to, 303, dict(HEADERS))
+
+
+def typed_query(request: HttpRequest, kind: type[Request]) -> Request:
+    """Return what the query says, by the type of a page."""
+    return checked(query_of(request.scope["query_string"]), kind, "query", strict=False)
+
+
+def typed_path(request: HttpRequest) -> dict[str, str]:
+    """Return the names in the path, checked."""
+    path = dict(request.path_params)
+    for name, value in path.items():
+        checked(value, PATH[name], f"path.{name}")
+    return path
+
+
+def check_origin(request: HttpRequest) -> None:
+    """Refuse a form of another origin, or one that does not say which it is of."""
+    guard.check_origin(request.headers)
+    if not {"origin", "sec-fetch-site"} & set(request.headers):
+        msg = "the request does not say which page it comes from: send it from a browser"
+        raise Problem(403, "no_origin", msg)
+
+
+def is_same(given: str, known: str) -> bool:
+    """Return True if two texts are the same, in constant time."""
+    return hmac.compare_digest(given.encode(), known.encode())
+
+
+def read_notice(value: str) -> dict[str, Any]:
+    """Read what was done; a cookie is not believed to be ours."""
+    try:
+        notice = cast("dict[str, Any]", json.loads(unquote(value)))
+        is_ours = isinstance(notice, dict) and {"key", "values", "undo"} <= notice.keys()
+        return notice if is_ours and isinstance(notice["values"], dict) else {}
+    except (ValueError, RecursionError):
+        return {}

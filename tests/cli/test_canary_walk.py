@@ -251,6 +251,7 @@ def bodies() -> Iterator[tuple[str, str, dict[str, object]]]:
     yield "post_groups_group_note", "/api/v1/groups/G1/note", {"note": SAID}
     yield "post_plans", "/api/v1/plans", {"verb": "retry", "q": f'state:dead "{SAID}"'}
     yield "post_plans_plan_carry_out", "/api/v1/plans/none/carry-out", {"confirm": 1, "name": SAID}
+    yield "post_alerts_channel_test", "/api/v1/alerts/kept/test", why
     yield "post_pauses", "/api/v1/pauses", {"lane": "mail.send", "reason": SAID}
     yield "post_pauses_lane_resume", "/api/v1/pauses/mail.send/resume", {"reason": SAID}
     yield "post_runs_run_pause", "/api/v1/runs/R1/pause", {"reason": SAID}
@@ -265,7 +266,8 @@ def test_no_route_shows_a_secret(walk: Shop, caplog: pytest.LogCaptureFixture) -
     with walk.app() as app:
         app.handler("mail.send")(lambda **payload: None)
         web = Web(app)
-        values = {"job": name(1), "group": "G1", "run": "R1"}
+        values = {"job": name(1), "group": "G1", "run": "R1", "plan": "none"}
+        app.alerts = Alerts(Kept())
         for route in ROUTES:
             if route.method == "GET":
                 for number in range(1, 7):

@@ -27,8 +27,7 @@ def who(
     """
 
     def person(scope: Scope) -> tuple[str, str] | None:
-        from django.db import close_old_connections  # noqa: PLC0415 - Django is the host's
-
+        close_old_connections = _named("django.db", "close_old_connections")
         close_old_connections()  # no request of Django's own does it on this thread
         try:
             return _person(_user(scope), read, act, reveal)
@@ -52,11 +51,13 @@ def _person(user: Any, read: str, act: str, reveal: str) -> tuple[str, str] | No
 
 def _user(scope: Scope) -> Any:
     """Return the user whose session the cookie of a request names."""
-    from django.conf import settings  # noqa: PLC0415
-    from django.contrib.auth import get_user  # noqa: PLC0415
-    from django.core.handlers.asgi import ASGIRequest  # noqa: PLC0415
+    settings = _named("django.conf", "settings")
+    request = _named("django.core.handlers.asgi", "ASGIRequest")(scope, BytesIO())
+    sessions = _named(settings.SESSION_ENGINE, "SessionStore")
+    request.session = sessions(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
+    return _named("django.contrib.auth", "get_user")(request)
 
-    request: Any = ASGIRequest(scope, BytesIO())
-    engine = import_module(settings.SESSION_ENGINE)
-    request.session = engine.SessionStore(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
-    return get_user(request)
+
+def _named(module: str, name: str) -> Any:
+    """Return a name of Django, which only the host program has installed."""
+    return getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""What a request of a browser says: its language, path, query and origin; and headers of answers."""
+"""What the console reads from a request: its prefix, language, query, origin and notice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from urllib.parse import unquote
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
+from redrive.errors import RedriveError
 from redrive.web import guard
-from redrive.web.call import Problem
+from redrive.web.call import Problem, problem_of
 from redrive.web.console.texts import Texts, language_of, languages, texts
 from redrive.web.messages import PATH, Request
 from redrive.web.reads import checked, query_of
@@ -26,12 +27,18 @@ HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "vary": "Cookie, Accept-Language",
 }
+"""On every page."""
 LANGUAGE = "redrive_language"
-"""The cookie of a language that was chosen by hand."""
+"""The cookie with the language that somebody chose."""
+
+
+def as_problem(error: Problem | RedriveError) -> Problem:
+    """Return an error as a problem with a status."""
+    return error if isinstance(error, Problem) else problem_of(error)
 
 
 def root_of(request: HttpRequest) -> str:
-    """Return the prefix under which the console is mounted."""
+    """Return the prefix that the console is mounted under."""
     return str(request.scope.get("root_path", ""))
 
 
@@ -43,17 +50,17 @@ def texts_of(request: HttpRequest) -> Texts:
 
 
 def redirect(request: HttpRequest, to: str) -> Response:
-    """Lead the browser to another page of the console."""
+    """Lead somebody to another page of ours."""
     return RedirectResponse(root_of(request) + to, 303, dict(HEADERS))
 
 
-def query_as(request: HttpRequest, kind: type[Request]) -> Request:
-    """Return the query of a request, checked."""
+def typed_query(request: HttpRequest, kind: type[Request]) -> Request:
+    """Return what the query says, by the type of a page."""
     return checked(query_of(request.scope["query_string"]), kind, "query", strict=False)
 
 
-def path_of(request: HttpRequest) -> dict[str, str]:
-    """Return the parameters of the path, checked."""
+def typed_path(request: HttpRequest) -> dict[str, str]:
+    """Return the names in the path, checked."""
     path = dict(request.path_params)
     for name, value in path.items():
         checked(value, PATH[name], f"path.{name}")
@@ -69,7 +76,7 @@ def check_origin(request: HttpRequest) -> None:
 
 
 def is_same(given: str, known: str) -> bool:
-    """Compare two secrets in constant time."""
+    """Return True if two texts are the same, in constant time."""
     return hmac.compare_digest(given.encode(), known.encode())
 
 

@@ -20,7 +20,7 @@ from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.web import LOOPBACK, guard
-from redrive.web.call import Problem, problem_of
+from redrive.web.call import Problem
 from redrive.web.console import activity, edit, views
 from redrive.web.console.assets import by_public_name
 from redrive.web.console.forms import FORMS, Form, back_of, body_of, fields_of
@@ -29,14 +29,15 @@ from redrive.web.console.parts import PARTS
 from redrive.web.console.requests import (
     HEADERS,
     LANGUAGE,
+    as_problem,
     check_origin,
     is_same,
-    path_of,
-    query_as,
     read_notice,
     redirect,
     root_of,
     texts_of,
+    typed_path,
+    typed_query,
 )
 from redrive.web.console.sessions import LONGEST, Session, Sessions, cookie_name
 from redrive.web.console.texts import languages
@@ -112,7 +113,7 @@ class Console:
 
     async def _page(self, page: Page, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(query_as(request, page.query), path_of(request))
+            visit = visit.with_query(typed_query(request, page.query), typed_path(request))
             return self._shown(visit, page.template, page.does(visit))
 
         return await self._answer(request, does, right=page.right, searches=page.searches)
@@ -124,7 +125,7 @@ class Console:
             raise Problem(404, "no_route", "there is no such part")
 
         def does(visit: Visit) -> Response:
-            asked = replace(visit.with_query(query_as(request, part.query)), is_part=True)
+            asked = replace(visit.with_query(typed_query(request, part.query)), is_part=True)
             html = self._pages.part(asked, name).html
             return Response(html, 200, dict(HEADERS), "text/html")
 
@@ -133,7 +134,7 @@ class Console:
     async def _form(self, form: Form, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
             route, fields = form.route, visit.form or {}
-            visit = visit.with_query(None, path_of(request))
+            visit = visit.with_query(None, typed_path(request))
             try:
                 asked = body_of(fields, route, visit.path)
                 result = route.does(visit, checked(asked, form.kind, "form", strict=False))
@@ -154,20 +155,20 @@ class Console:
     def _again(self, visit: Visit, path: str, error: Problem | RedriveError) -> Response:
         """Show the page of a form again, with what was typed and why it was refused."""
         page = next(page for page in PAGES if page.path == path)
-        problem = _problem_of(error)
+        problem = as_problem(error)
         visit = visit.refused(problem.detail)
         return self._shown(visit, page.template, page.does(visit), problem.status)
 
     async def _reveal(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(None, path_of(request))
+            visit = visit.with_query(None, typed_path(request))
             return self._shown(visit, "job.html", views.job(visit, reveal=True))
 
         return await self._answer(request, does, right="reveal")
 
     async def _edit(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(None, path_of(request))
+            visit = visit.with_query(None, typed_path(request))
             outcome = edit.save(visit)
             if not outcome.notice:
                 return self._shown(visit, "edit.html", outcome.data, outcome.status)
@@ -178,7 +179,7 @@ class Console:
 
     async def _export(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            text = activity.exported(visit.with_query(query_as(request, activity.Activity)))
+            text = activity.exported(visit.with_query(typed_query(request, activity.Activity)))
             name = 'attachment; filename="redrive-activity.jsonl"'
             return Response(
                 text, 200, {**HEADERS, "content-disposition": name}, "application/jsonl"
@@ -370,7 +371,7 @@ class Console:
     def _problem(
         self, request: HttpRequest, visit: Visit, error: Problem | RedriveError
     ) -> Response:
-        problem = _problem_of(error)
+        problem = as_problem(error)
         if isinstance(error, StoreError):
             log.warning("%s %s: %s", request.method, request.scope["path"], error)
         if request.scope["path"].removeprefix(root_of(request)).startswith("/part/"):
@@ -393,7 +394,3 @@ class Console:
             httponly=True,
             samesite="lax",
         )
-
-
-def _problem_of(error: Problem | RedriveError) -> Problem:
-    return error if isinstance(error, Problem) else problem_of(error)

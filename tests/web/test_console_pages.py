@@ -13,6 +13,8 @@ import pytest
 from consolekit import REVEAL, Page, Visitor
 from kit import make_failure
 from redrive import Redrive
+from redrive.jobs.job import Action
+from redrive.web import server
 from redrive.web.console.parts import PARTS
 from redrive.web.console.views import PAGES
 from redrive.web.console.visit import Shared
@@ -249,6 +251,18 @@ def test_markup_of_strangers_is_text_everywhere(app: Redrive) -> None:
     assert shown.count("<img src=x onerror=alert(1)>") > 20
 
 
+def test_a_search_that_takes_too_long_is_a_page_of_its_own(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = Visitor(app)
+    monkeypatch.setattr(server, "LONGEST_PLAN", -1.0)
+    answer = visitor.send("/plans", verb="retry", q="error:*refused*")
+    assert answer.status_code == 504
+    assert "narrow the selection" in answer.text
+    monkeypatch.setattr(server, "LONGEST_SEARCH", -1.0)
+    assert "of 7 jobs were searched" in visitor.page("/jobs?q=error:*refused*").text
+
+
 SECRETS = ("sk-live-4242424242424242abcd", "hunter2222")
 
 
@@ -295,3 +309,13 @@ def test_every_page_says_which_system_it_is(app: Redrive) -> None:
     assert "Sign in to billing" in Visitor(app, None, name="billing").page("/sign-in").text
     plan = visitor.page(plan_of(visitor, "discard"))
     assert "as mira on billing" in plan.text
+
+
+def test_the_steps_of_a_run_begin_with_who_asked_for_it(app: Redrive) -> None:
+    run = app.desk.runs.start("G1", reason="it is back", actor="mira")
+    for number in range(30):
+        app.desk.log.record(Action(actor="w", verb="release", target=run.id, done=number))
+    page = Visitor(app).page("/runs/R1")
+    assert page.text.count(" release ") == 1
+    assert "mira retry" in page.text
+    assert "it is back" in page.text

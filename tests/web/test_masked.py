@@ -212,7 +212,8 @@ def test_a_search_ends_in_time_and_says_how_far_it_went(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F91: and goes on from there; a plan, which must be whole, is refused."""
-    monkeypatch.setattr(server, "LONGEST_SEARCH", -1.0)
+    for limit in ("LONGEST_SEARCH", "LONGEST_PLAN"):
+        monkeypatch.setattr(server, limit, -1.0)
     web = Web(app)
     every = [job.id for job in app.desk.jobs.find("payload.to:*").jobs]
     page = found(web, "payload.to:*").json()

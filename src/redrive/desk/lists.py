@@ -19,7 +19,9 @@ Status = Literal["open", "new", "regressed", "resolved", "all"]
 Order = Literal["jobs", "growth", "age"]
 DAY = 86_400.0
 MOST = 200
-"""Groups without jobs that are listed as resolved, and steps of a run that are read."""
+"""Groups without jobs that are listed as resolved."""
+STEPS = 5000
+"""Steps of a run that are read: it takes one a second."""
 _BARS, _LATELY = 60, 10.0
 _WIDTHS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
 _KEYS: dict[Order, Callable[[Seen], tuple[float, ...]]] = {
@@ -97,7 +99,7 @@ def lanes_of(desk: Desk, health: Health) -> list[shapes.WholeLane]:
 
 def steps_of(desk: Desk, run: Run) -> list[Action]:
     """Return the latest steps of a run, newest first."""
-    return [a for a in desk.log.actions(run=run.number, limit=MOST) if a.verb != "enlist"]
+    return [a for a in desk.log.actions(run=run.number, limit=STEPS) if a.verb != "enlist"]
 
 
 def progress_of(desk: Desk, run: Run, steps: list[Action] | None = None) -> shapes.WholeRun:

@@ -53,7 +53,7 @@ do not make any of them fail: monitor those with `redrive check` or `/metrics`. 
 address, such as those of Kubernetes, must send the header `Host: localhost`.
 
 **Limits.** Bodies are `application/json` of at most 1 MiB that arrive within 10 seconds. Pages have at most \
-200 entries. A request may take 30 seconds, a search 5: then the page ends early, its `scope` has the number \
+200 entries. A request may take 30 seconds, a plan 20, a search 5: then the page ends early, its `scope` has the number \
 of jobs that were searched, and `cursor` continues from there. Unknown names in a query or a body are \
 refused, never ignored.
 

@@ -33,7 +33,7 @@ from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
-from redrive.web.console.site import Console, Handler
+from redrive.web.console.site import Console, Handler, Search
 from redrive.web.console.visit import Place
 from redrive.web.messages import Request
 from redrive.web.reads import body_of, checked, query_of, read
@@ -48,7 +48,9 @@ _AT_ONCE = 200
 SEARCHES = 2
 """So many searches run at the same time; others wait, but probes do not."""
 LONGEST_SEARCH = 5.0
-"""Seconds; then a page ends early with its scope, and a plan is refused."""
+"""Seconds; then a page ends early with its scope."""
+LONGEST_PLAN = 20.0
+"""Seconds; then a plan is refused: it must find all its jobs."""
 
 
 class Server:
@@ -135,11 +137,11 @@ class Server:
         finally:
             self._active -= 1
 
-    async def _run(self, does: Callable[[], Response], searches: bool) -> Response:
+    async def _run(self, does: Callable[[], Response], search: Search) -> Response:
         """Answer a request for a page on a thread."""
         with self._counted():
-            if searches:
-                return await hop(self._searches, self._searched, does)
+            if search:
+                return await hop(self._searches, self._searched, does, plans=search == "plan")
             return await hop(self._threads, does)
 
     async def _nowhere(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -182,7 +184,7 @@ class Server:
         if route.at_once:
             return do()
         if route.searches and words:
-            return await hop(self._searches, self._searched, do)
+            return await hop(self._searches, self._searched, do, plans=route.method == "POST")
         if not route.may_fail:
             return await hop(self._threads, do)
         try:
@@ -192,9 +194,9 @@ class Server:
             log.warning("the store has not answered for %g s", health.PATIENCE)
             return Reply(health.UNAVAILABLE, 503)
 
-    def _searched(self, do: Callable[[], T]) -> T:
+    def _searched(self, do: Callable[[], T], *, plans: bool) -> T:
         """Run a search, and end it in time for the next one."""
-        end = time.monotonic() + LONGEST_SEARCH
+        end = time.monotonic() + (LONGEST_PLAN if plans else LONGEST_SEARCH)
         search.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
         return do()
 

@@ -100,7 +100,7 @@ def stacked(
                 )
     out.append(f'<line class="axis" x1="{_pct(left)}" x2="100%" y1="{base}.5" y2="{base}.5"/>')
     for at, text in labels:
-        anchor = "start" if at == 0 else "middle"
+        anchor = "start" if at == 0 else "end" if at >= len(spans) else "middle"
         x = _pct(left + at * width)
         out.append(f'<text x="{x}" y="{height - 4}" text-anchor="{anchor}">{escape(text)}</text>')
     for mark, text in marks:

@@ -13,7 +13,7 @@ from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import Status, status_of
-from redrive.jobs.job import State
+from redrive.jobs.job import Action, State
 from redrive.runs.run_records import Counts, Run
 from redrive.web.console.visit import Visit
 from redrive.web.messages import PATH, Request
@@ -279,7 +279,7 @@ def one_run(visit: Visit) -> Data:
         "left": left_of(run, counts),
         "same": same,
         "failed": [(group, groups[group.name]) for group in failed],
-        "steps": steps[:_STEPS],
+        "steps": _shown_steps(steps)[:_STEPS],
         "every": FAST if run.phase in {"live", "freezing"} else 0 if run.is_over else USUAL,
     }
 
@@ -287,6 +287,12 @@ def one_run(visit: Visit) -> Data:
 def _percent(run: Run, counts: Counts) -> int:
     over = run.total - counts.waiting - counts.working
     return 100 * over // run.total if run.total else 100
+
+
+def _shown_steps(steps: list[Action]) -> list[Action]:
+    """Leave out all releases of jobs but the last: the chart has them."""
+    last = next((step for step in steps if step.verb == "release"), None)
+    return [step for step in steps if step is last or step.verb != "release"]
 
 
 def system(visit: Visit) -> Data:

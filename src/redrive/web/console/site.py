@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request as HttpRequest
@@ -48,8 +48,10 @@ from redrive.web.messages import PATH
 from redrive.web.reads import checked, query_of, read
 from redrive.web.tokens import Token, Tokens
 
-Runner = Callable[[Callable[[], Response], bool], Awaitable[Response]]
-"""Runs a function on a thread; True for one that searches."""
+Search = Literal["", "page", "plan"]
+"""If a request searches jobs one by one: for a page of them, or for all that a plan takes."""
+Runner = Callable[[Callable[[], Response], Search], Awaitable[Response]]
+"""Runs a function on a thread."""
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 
 FORM = "application/x-www-form-urlencoded"
@@ -116,7 +118,8 @@ class Console:
             visit = visit.with_query(typed_query(request, page.query), typed_path(request))
             return self._shown(visit, page.template, page.does(visit))
 
-        return await self._answer(request, does, right=page.right, searches=page.searches)
+        search: Search = "page" if page.searches else ""
+        return await self._answer(request, does, right=page.right, search=search)
 
     async def _part(self, request: HttpRequest) -> Response:
         name = request.path_params["name"]
@@ -148,9 +151,8 @@ class Console:
             to = form.goes(result) or back_of(fields)
             return self._gone(visit, to, form.notice, undo, names)
 
-        return await self._answer(
-            request, does, right=form.route.right, searches=form.route.searches
-        )
+        search: Search = "plan" if form.route.searches else ""
+        return await self._answer(request, does, right=form.route.right, search=search)
 
     def _again(self, visit: Visit, path: str, error: Problem | RedriveError) -> Response:
         """Show the page of a form again, with what was typed and why it was refused."""
@@ -213,7 +215,7 @@ class Console:
                 return self._gate(request, back, "sign_in.used", 401)
             return self._welcome(request, token, back) if token else self._gate(request, back)
 
-        return await self._run(does, False)
+        return await self._run(does, "")
 
     async def _sign_in(self, request: HttpRequest) -> Response:
         check_origin(request)
@@ -226,7 +228,7 @@ class Console:
                 return self._gate(request, back, "sign_in.wrong", 401)
             return self._welcome(request, token, back)
 
-        return await self._run(does, False)
+        return await self._run(does, "")
 
     def _sent_to_host(self, request: HttpRequest, back: str) -> Response:
         """Lead somebody to the sign-in of the host program, and back afterwards."""
@@ -267,14 +269,14 @@ class Console:
         does: Callable[[Visit], Response],
         *,
         right: str = "read",
-        searches: bool = False,
+        search: Search = "",
     ) -> Response:
         """Check who asks, and answer; what goes wrong is a page, too."""
         form = None
         if request.method == "POST":
             check_origin(request)
             form = fields_of(await read(request, FORM))
-        return await self._run(partial(self._checked, request, form, does, right), searches)
+        return await self._run(partial(self._checked, request, form, does, right), search)
 
     def _checked(
         self,

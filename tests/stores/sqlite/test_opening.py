@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from kit import make_action, make_job
-from redrive import Redrive
 from redrive.errors import (
     StoreDamaged,
     StoreError,
@@ -335,10 +334,3 @@ def test_a_store_that_another_makes_while_we_look_is_never_taken_for_a_strangers
     monkeypatch.setattr(opening, "connect", connect)
     opening.recognise(path, 5.0)
     assert seen
-
-
-@pytest.mark.parametrize("slashes", ["", "//", "///"])
-def test_an_absolute_path_may_have_the_slashes_of_sqlalchemy(tmp_path: Path, slashes: str) -> None:
-    with Redrive(f"sqlite:{slashes}{tmp_path}/x.db") as app:
-        assert app.store.counts() == []
-    assert (tmp_path / "x.db").stat().st_size > 0

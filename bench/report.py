@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from measure import NOISY, Goal, Result
 
@@ -18,6 +19,8 @@ returns), **K** survives `kill -9` and may lose the last ones to a power cut. Jo
 *CPU* is the processor time of the worker or the submitting process and of PostgreSQL together.
 """
 
+CONSOLE = Path(__file__).with_name("console.md")
+"""Figures of `web.py`, written by hand: it needs a full store and takes too long for each run."""
 PLOT = "![Redrive beside raw limits and peers](performance.svg)\n"
 
 
@@ -30,6 +33,7 @@ def page(results: Sequence[Result], facts: Mapping[str, str], rounds: int) -> st
         "## What has to hold\n",
         goals(results),
         *(section(result) for result in results),
+        CONSOLE.read_text("utf-8"),
     ]
     return "\n".join(parts)
 

@@ -98,7 +98,6 @@ class Redrive:
         self._policy, self._read_only = policy, read_only
         self._threads = Threads()
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
-        self._keep = keep or Keep()
 
         def opener() -> Store:
             may_make = create and not self.submitter.must_exist
@@ -113,6 +112,7 @@ class Redrive:
             release=None if release is None else checks.text(release, "release"),
             actor=actor or who(),
             rand=rand,
+            keep=keep or Keep(),
         )
         self.submitter = Submitter(opener, settings, read_only=read_only)
         self.desk = Desk(self.submitter)
@@ -333,7 +333,7 @@ class Redrive:
 
     def cleanup(self) -> int:
         """Remove finished jobs that are older than their policy keeps them; return how many."""
-        rules = retention.rules(self.submitter.registry, self._keep)
+        rules = retention.rules(self.submitter.registry, self.submitter.settings.keep)
         return retention.purge(self.submitter.store, rules, self.submitter.bus)
 
     @property

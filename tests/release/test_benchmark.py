@@ -98,6 +98,12 @@ def test_the_plot_has_a_bar_for_each_who_ran() -> None:
     assert widths[1] == pytest.approx(4 * widths[0], rel=0.01)
 
 
+def test_a_new_page_keeps_the_figures_of_the_console() -> None:
+    section = (BENCH / "console.md").read_text("utf-8")
+    assert report.page([], {}, 1).endswith(section)
+    assert (BENCH.parent / "docs" / "performance.md").read_text("utf-8").endswith(section)
+
+
 def test_a_real_measure_runs_and_is_written(tmp_path: Path) -> None:
     words = ["--quick", "--rounds", "1", "--out", str(tmp_path), "sqlite-settle"]
     done = subprocess.run(

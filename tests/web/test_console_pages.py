@@ -293,6 +293,15 @@ def test_revealing_needs_the_right_and_is_recorded(app: Redrive) -> None:
     assert (action.actor, action.verb, action.target) == ("root", "reveal", name(1))
 
 
+def test_the_system_page_says_how_long_jobs_are_kept(app: Redrive) -> None:
+    text = Visitor(app).ask("GET", "/system").text
+    assert "How long jobs are kept" in text
+    assert "Completed 1 d · Resolved 1 d · Dead for ever" in text
+    assert "No dead job is removed; the oldest is from" in text
+    with Redrive(app.store.url) as other:
+        assert "redrive serve module:app" in Visitor(other).ask("GET", "/system").text
+
+
 def test_times_are_relative_with_the_exact_time_beside(app: Redrive) -> None:
     page = Visitor(app).page(f"/jobs/{name(1)}")
     exact = [one["datetime"] for one in page.all("time") if "datetime" in one]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from redrive import Redrive
+from pathlib import Path
+
+from redrive import Keep, Policy, Redrive
+from redrive.jobs.clock import iso
 from shopkit import name
 from webkit import Web
+
+DAY = 86_400
 
 
 def test_groups_by_status_and_in_order(web: Web, app: Redrive) -> None:
@@ -52,6 +57,40 @@ def test_handlers_of_the_program(web: Web) -> None:
     assert (handler["handler"], handler["lane"]) == ("mail.send", "mail.send")
     assert handler["arguments"] == ["to", "text", "times", "password"]
     assert handler["already_done"] is False
+
+
+def test_the_store_and_how_long_jobs_stay_in_it(web: Web, app: Redrive) -> None:
+    @app.handler("bill.send", policy=Policy(keep=Keep(completed=60, resolved=3600, dead=7 * DAY)))
+    def bill() -> None:
+        """Never runs here."""
+
+    system = web.get("/api/v1/system")
+    assert (system["kind"], system["schema"], system["durability"]) == ("sqlite", 2, "full")
+    files = [
+        path for path in Path(app.store.url[7:]).parent.iterdir() if path.name != "jobs.db-shm"
+    ]
+    assert 0 < system["bytes"] <= sum(path.stat().st_size for path in files)
+    assert system["kept"] == [
+        {"handlers": ["bill.send"], "completed": 60, "resolved": 3600, "dead": 7 * DAY},
+        {"handlers": ["mail.send"], "completed": DAY, "resolved": DAY, "dead": None},
+        {"handlers": None, "completed": DAY, "resolved": DAY, "dead": None},
+    ]
+    removals = {one["state"]: one for one in system["removals"]}
+    oldest = min(job.updated for job in app.desk.jobs.find("state:dead").jobs)
+    assert removals["dead"] == {
+        "state": "dead",
+        "oldest": iso(oldest),
+        "not_before": iso(oldest + 7 * DAY),
+    }
+    assert removals["completed"]["not_before"] == system["now"]  # a minute is long over
+
+
+def test_a_server_without_a_program_does_not_guess_how_long_jobs_stay() -> None:
+    with Redrive("memory:") as app:
+        system = Web(app).get("/api/v1/system")
+    assert (system["kind"], system["bytes"], system["schema"]) == ("memory", None, None)
+    assert system["kept"] == []
+    assert {one["not_before"] for one in system["removals"]} == {None}
 
 
 def test_counting_what_matches(web: Web) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
 from redrive.attempts import counters, worker_notes
@@ -23,6 +23,7 @@ from redrive.jobs.job import Claim, Failure, Job, Return, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed, Outcome, Returned
 from redrive.payloads import masking, strict_json
+from redrive.policies.policy import Keep
 from redrive.registry import Entry, Registry
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
@@ -47,6 +48,8 @@ class Settings:
     release: str | None = None
     actor: str = ""
     rand: Rand = random.random
+    keep: Keep = field(default_factory=Keep)
+    """How long finished jobs of handlers stay that the program does not know."""
 
 
 class ClaimOptions(TypedDict, total=False):

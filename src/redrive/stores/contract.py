@@ -46,7 +46,7 @@ from redrive.stores.group_verbs import GroupVerbs
 from redrive.stores.listening import HintListener
 from redrive.stores.note_verbs import NoteVerbs
 from redrive.stores.outbox_verbs import OutboxVerbs
-from redrive.stores.report import Report
+from redrive.stores.report import Reports
 
 Durability = Literal["full", "relaxed", "memory"]
 """full: acknowledged work survives a power cut. relaxed: kill -9 only. memory: nothing."""
@@ -206,7 +206,7 @@ class PurgeRule:
         return handler not in self.but and (self.handlers is None or handler in self.handlers)
 
 
-class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
+class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
     """Where jobs are kept. Safe to use from many threads; file stores also from many processes."""
 
     url: str
@@ -355,10 +355,6 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, ABC):
     @abstractmethod
     def now(self) -> float:
         """Return the store's wall time; on a database, the database's."""
-
-    @abstractmethod
-    def verify(self) -> Report:
-        """Look at everything that is stored and say what is wrong. Changes nothing."""
 
     @abstractmethod
     def migrate(self) -> list[str]:

@@ -28,6 +28,7 @@ from redrive.desk.documents import (
 )
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import health_of
+from redrive.desk.system import System, system_of
 from redrive.errors import BadPayload, KeyConflict, Refused
 from redrive.jobs.job import Action, Group
 from redrive.jobs.transitions import Verb
@@ -260,6 +261,11 @@ def carry_out(call: Call, body: messages.CarryOut) -> shapes.Done:
 def lanes(call: Call) -> messages.Lanes:
     """Return the lanes with their jobs, who serves them, and their pauses."""
     return {"lanes": lists.lanes_of(call.app.desk, health_of(call.app.desk))}
+
+
+def system(call: Call) -> System:
+    """Return the store's kind, size and schema, and how long finished jobs stay in it."""
+    return system_of(call.app.submitter, health_of(call.app.desk))
 
 
 def handlers(call: Call) -> messages.Handlers:

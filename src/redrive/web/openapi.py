@@ -9,7 +9,7 @@ from typing import Any, cast, get_type_hints
 from msgspec.json import schema_components
 
 from redrive import __version__
-from redrive.desk import shapes
+from redrive.desk import shapes, system
 from redrive.web import messages
 from redrive.web.messages import END, Problem
 from redrive.web.routes import ROUTES, Route
@@ -62,7 +62,7 @@ def _schemas(kinds: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return schemas as msgspec makes them, the fields in the order of their types."""
     components = schema_components(kinds, ref_template="#/components/schemas/{name}")
     refs, named = json.loads(json.dumps(components).replace(json.dumps(END)[1:-1], "$"))
-    types = {**vars(shapes), **vars(messages)}
+    types = {**vars(shapes), **vars(system), **vars(messages)}
     for name, shape in named.items():
         if "properties" in shape:
             order = get_type_hints(types[name])

@@ -117,6 +117,7 @@ ROUTES: tuple[Route, ...] = (
     _post("plans/{plan}/carry-out", actions.carry_out, searches=True),
     _get("handlers", actions.handlers, at_once=True),
     _get("lanes", actions.lanes),
+    _get("system", actions.system),
     _get("alerts", actions.alerts),
     _post("alerts/{channel}/test", actions.send_test),
     _get("pauses", actions.pauses),

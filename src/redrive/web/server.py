@@ -33,6 +33,7 @@ from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
+from redrive.web.console.failures import failure_page
 from redrive.web.console.site import Console, Handler, Search
 from redrive.web.console.visit import Place
 from redrive.web.messages import Request
@@ -66,6 +67,7 @@ class Server:
     ) -> None:
         self._app = app
         self._tokens = tokens
+        self._place = place
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         self._deadline = deadline
         self._active = 0
@@ -106,7 +108,9 @@ class Server:
         except Exception as error:
             if out.begun:
                 raise
-            await _explained(scope, error)(scope, receive, out)
+            problem = _problem(scope, error)
+            page = failure_page(HttpRequest(scope), problem, self._place)
+            await (page or _explained(problem))(scope, receive, out)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer lifespan events, and close websockets."""
@@ -243,22 +247,26 @@ def _response(route: Route, result: Document | Reply) -> Response:
     return Response(write(reply.document), reply.status, media_type=reply.kind)
 
 
-def _explained(scope: Scope, error: Exception) -> Response:
-    """Make a problem document of an error; an error of the server is logged."""
+def _problem(scope: Scope, error: Exception) -> Problem:
+    """Return the problem that an error is; an error of the server is logged."""
     where = f"{scope['method']} {scope['path']}"
     match error:
         case Problem():
-            problem = error
+            return error
         case RedriveError():
-            problem = problem_of(error)
             if isinstance(error, StoreError):
                 log.warning("%s: %s", where, error)
+            return problem_of(error)
         case TimeoutError():
             msg = "the request took too long; its changes may still happen"
-            problem = Problem(504, "too_long", msg)
+            return Problem(504, "too_long", msg)
         case _:
             log.error("%s failed", where, exc_info=error)
-            problem = Problem(500, "failed", "this is a bug in Redrive; see the log of the server")
+            return Problem(500, "failed", "this is a bug in Redrive; see the log of the server")
+
+
+def _explained(problem: Problem) -> Response:
+    """Return a problem document."""
     document = {
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,

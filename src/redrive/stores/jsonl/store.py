@@ -57,6 +57,7 @@ class JsonlStore(EngineStore):
     """
 
     durability = "full"
+    schema = lines.VERSION
 
     def __init__(
         self,
@@ -222,6 +223,10 @@ class JsonlStore(EngineStore):
     def repair(self) -> list[str]:
         """Put damaged bytes aside and go on with every line that is whole; gives what was done."""
         return self._alone(lambda: compact.repair(self._journal, self._clock.now()))
+
+    def size(self) -> int:
+        """Return the bytes of the file."""
+        return _files.size_of(self._place)
 
     def verify(self) -> Report:
         """Read the whole file and say what is wrong. Changes nothing."""

@@ -41,7 +41,7 @@ from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.listener import HINT_HOLDS, PostgresListener
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.transactions import atalk, caller_of, talk
-from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.postgres.tx import VERSION, PostgresTx
 from redrive.stores.postgres.within import Adding, Extras
 from redrive.stores.refusals import not_writable
 from redrive.stores.report import Report
@@ -66,6 +66,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
     """
 
     is_server = True
+    schema = VERSION
 
     def __init__(
         self,
@@ -321,6 +322,11 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
     def now(self) -> float:
         """Return the database's time."""
         return self._database.now()
+
+    def size(self) -> int:
+        """Return the bytes of the tables and their indexes."""
+        (size,) = self._database.read(lambda tx: tx.one("size")) or (0,)
+        return int(size)
 
     def verify(self) -> Report:
         """Look at everything that is stored and say what is wrong. Changes nothing."""

@@ -50,6 +50,8 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
     up to this version however many jobs it has; without it a large one is StoreOutdated.
     """
 
+    schema = opening.VERSION
+
     def __init__(
         self,
         path: str | Path,
@@ -241,6 +243,11 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
     def now(self) -> float:
         """Return the wall time of this host."""
         return self._clock.now()
+
+    def size(self) -> int:
+        """Return the bytes of the file and its log."""
+        place = self._file.place
+        return _files.size_of(place, place.with_name(place.name + "-wal"))
 
     def verify(self) -> Report:
         """Look at everything that is stored and say what is wrong. Changes nothing."""

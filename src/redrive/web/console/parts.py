@@ -13,6 +13,7 @@ from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import Status, status_of
+from redrive.desk.system import bounds, system_of
 from redrive.jobs.job import Action, State
 from redrive.runs.run_records import Counts, Run
 from redrive.web.console.visit import Visit
@@ -298,8 +299,14 @@ def _shown_steps(steps: list[Action]) -> list[Action]:
 def system(visit: Visit) -> Data:
     """Read the lanes, the workers and the store."""
     now = status(visit)
-    lanes = lists.lanes_of(visit.desk, now)
-    return {"health": now, "lanes": lanes, "total": sum(count.jobs for count in now.counts)}
+    store = visit.shared.get("store", SLOW, lambda: system_of(visit.app.submitter, now))
+    return {
+        "health": now,
+        "lanes": lists.lanes_of(visit.desk, now),
+        "total": sum(count.jobs for count in now.counts),
+        "store": store,
+        "removals": [one for one in bounds(visit.app.submitter, now) if one.oldest is not None],
+    }
 
 
 def alerts(visit: Visit) -> Data:

@@ -70,6 +70,10 @@ SELECT to_regnamespace('{schema}') IS NOT NULL,
 -- name: schema_version -- Which migration was the last.
 SELECT max(version) FROM {schema}.redrive_migrations
 
+-- name: size -- The bytes of our tables and their indexes.
+SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::int8 FROM pg_class
+WHERE relnamespace = to_regnamespace('{schema}') AND relkind = 'r'
+
 -- name: make_schema -- A place for our tables.
 CREATE SCHEMA {schema}
 

@@ -63,6 +63,11 @@ def test_activity_is_filtered_by_its_address(busy: Redrive, query: str, found: l
     assert "hunter2222" not in lines.text
 
 
+@pytest.mark.parametrize("name", ["actor", "verb", "target"])
+def test_a_filter_that_not_every_store_can_read_is_refused(busy: Redrive, name: str) -> None:
+    assert "pattern" not in Visitor(busy).page(f"/activity?{name}=%00", 400).html
+
+
 def test_activity_is_paged(busy: Redrive) -> None:
     for number in range(60):
         busy.desk.groups.mark("G1", note=f"note {number}", actor="kenji")

@@ -16,6 +16,7 @@ from redrive import Redrive
 from redrive.jobs.job import Action
 from redrive.web import server
 from redrive.web.console.parts import PARTS
+from redrive.web.console.shown import coloured
 from redrive.web.console.views import PAGES
 from redrive.web.console.visit import Shared
 from shopkit import TIMEOUT, dead_letter, name
@@ -165,6 +166,25 @@ def test_parts_say_nothing_about_the_person(app: Redrive) -> None:
     assert 'name="q"' not in wall.page("/part/groups").html
 
 
+def test_a_part_kept_for_one_is_not_shown_to_another_right_or_language(app: Redrive) -> None:
+    app.desk.runs.start("G1", actor="mira")
+    actor, reader = Visitor(app, ACT), Visitor(app, READ)
+    reader.site = actor.site
+    for first, second in ((actor, reader), (reader, actor)):
+        vars(actor.site.console)["_shared"].clear()
+        for part in ("run?run=R1", "group?group=G1", "groups"):
+            for language in ("ja", "en"):
+                headers = {"accept-language": language}
+                shown = {
+                    visitor: visitor.ask("GET", f"/part/{part}", headers=headers).text
+                    for visitor in (first, second)
+                }
+                for visitor, html in shown.items():
+                    assert bool(re.search("[ぁ-ヺ]", html)) is (language == "ja"), part
+                    acts = re.search("<button|checkbox", html)
+                    assert bool(acts) is (visitor is actor), part
+
+
 def test_a_part_is_read_once_while_it_is_fresh(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +217,24 @@ def test_parts_are_kept_as_long_as_they_are_shown_and_not_past_a_change(app: Red
 
     assert [shared.get("key", 60, ask) for _ in range(3)] == [1, 2, 2]
     assert [shared.get("brief", lambda _: -1.0, ask) for _ in range(2)] == [3, 4]
+
+
+def test_answers_that_fail_are_not_kept_without_end() -> None:
+    shared = Shared()
+
+    def ask() -> str:
+        raise LookupError
+
+    for key in range(2000):  # such as groups that there are not
+        with pytest.raises(LookupError):
+            shared.get(key, 60, ask)
+    assert len(vars(shared)["_entries"]) <= 500
+
+
+def test_a_payload_of_quotes_is_coloured_in_one_look() -> None:
+    """A text that is cut within a string was read anew from each of its quotes."""
+    cut = '{"note": "' + '\\"' * 25_000
+    assert str(coloured(cut)).count("<span") == 2
 
 
 def test_twenty_readers_at_once_ask_the_store_once() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from consolekit import REVEAL, TOKENS, Visitor
+from consolekit import REVEAL, TOKENS, Page, Visitor
 from redrive import Redrive
 from redrive.testing import ManualClock
 from redrive.web.console.forms import FORMS
@@ -269,3 +271,43 @@ def test_what_is_no_form_of_the_api_needs_its_word_too(app: Redrive, path: str) 
     headers = {"origin": "http://evil.example"}
     assert root.ask("POST", path, data={"csrf": root.csrf()}, headers=headers).status_code == 403
     assert is_in(root)
+
+
+def noticed(visitor: Visitor, value: object) -> Page:
+    """The page that somebody sees whose browser has this notice, by whomever it was set."""
+    cookie = next(c for c in visitor.cookies.jar if not c.name.endswith("_notice"))
+    forged = f"{cookie.name}_notice={quote(json.dumps(value))}"
+    headers = {"cookie": f"{cookie.name}={cookie.value}; {forged}"}
+    answer = visitor.ask("GET", "/runs", headers=headers)
+    assert answer.status_code == 200
+    return Page(answer.text)
+
+
+UNDOES = ["//evil.example/x", "/runs/R1/cancel", 5, ["/"], None]
+
+
+@pytest.mark.parametrize("undo", UNDOES)
+def test_a_forged_notice_has_no_button_of_its_own(app: Redrive, undo: object) -> None:
+    """Every program on a host can set cookies for all of its ports."""
+    visitor = Visitor(app)
+    usual = set(visitor.page("/runs").posts())
+    assert set(noticed(visitor, {"key": "retry", "values": {}, "undo": undo}).posts()) == usual
+
+
+def test_the_names_of_a_notice_are_checked(app: Redrive) -> None:
+    visitor = Visitor(app)
+    usual = set(visitor.page("/runs").posts())
+    known = noticed(visitor, ["resolve", {"job": name(1)}])
+    assert set(known.posts()) - usual == {f"/jobs/{name(1)}/reopen"}
+    bad = [["resolve", {"job": f"{name(1)}/discard?x="}], ["resolve", {}], ["resolve", {"x": "y"}]]
+    for value in [*bad, [["resolve"], {}], ["resolve", "job"], [], 5, ["resolve", {"job": 5}]]:
+        assert set(noticed(visitor, value).posts()) == usual
+
+
+def test_an_error_leads_back_to_a_page_of_ours(app: Redrive) -> None:
+    visitor = Visitor(app)
+    gone = visitor.page(f"{BASE}//evil.example/x", 404)
+    assert not [link for link in gone.links() if "evil" in link]
+    refused = visitor.send(f"/jobs/{name(1)}/reopen", back="/groups?sort=jobs")
+    assert refused.status_code == 409
+    assert "/groups?sort=jobs" in Page(refused.text).links()

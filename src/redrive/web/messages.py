@@ -17,13 +17,13 @@ _YEAR = 366 * 86_400.0
 
 END = r"$(?!\n)"
 """The end of a text. Python's `$` also stands before a newline; JSON Schema's does not."""
-_NO_NUL = rf"^[^\u0000]*{END}"
+NO_NUL = rf"^[^\u0000]*{END}"
 """Not every store keeps NUL."""
 
 _WORDS = "which jobs, as a selector, such as state:dead handler:mail.*"
 
 
-def _text(most: int, about: str = "", *, least: int = 0, pattern: str = _NO_NUL) -> Meta:
+def _text(most: int, about: str = "", *, least: int = 0, pattern: str = NO_NUL) -> Meta:
     return Meta(
         min_length=least or None, max_length=most, pattern=pattern, description=about or None
     )

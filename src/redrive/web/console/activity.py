@@ -14,7 +14,7 @@ from redrive.desk.documents import action_document
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Action
 from redrive.web.console.visit import Visit
-from redrive.web.messages import MOST, PAGE, Request
+from redrive.web.messages import MOST, NO_NUL, PAGE, Request
 
 EXPORTED = 10_000
 """Actions that a file has, at most: the newest."""
@@ -31,10 +31,10 @@ _GRAVE = ("discard", "purge")
 class Activity(Request, kw_only=True):
     """Which actions: of whom, what, since when, on what; `before` is the last one of a page."""
 
-    actor: Annotated[str, Meta(max_length=64)] = ""
-    verb: Annotated[str, Meta(max_length=32)] = ""
+    actor: Annotated[str, Meta(max_length=64, pattern=NO_NUL)] = ""
+    verb: Annotated[str, Meta(max_length=32, pattern=NO_NUL)] = ""
     since: Literal["", "1h", "24h", "7d", "30d"] = ""
-    target: Annotated[str, Meta(max_length=500)] = ""
+    target: Annotated[str, Meta(max_length=500, pattern=NO_NUL)] = ""
     before: Annotated[int, Meta(ge=0, le=2**62)] = 0
 
     @property

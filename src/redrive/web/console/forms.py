@@ -72,6 +72,8 @@ FORMS: Mapping[str, Form] = {
     path: _form(_posts()[path], notice, more) for path, notice, more in _TABLE
 }
 """By path; a submit has no form, and an edit one of its own."""
+UNDO: Mapping[str, str] = {form.notice: form.undo for form in FORMS.values()}
+"""The address of the form that undoes what a notice is about, with the names of the path."""
 
 
 def fields_of(text: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from redrive.errors import RedriveError
 from redrive.web import guard
 from redrive.web.call import Problem, problem_of
+from redrive.web.console.forms import UNDO
 from redrive.web.console.texts import Texts, language_of, languages, texts
 from redrive.web.messages import PATH, Request
 from redrive.web.reads import checked, query_of
@@ -81,10 +82,13 @@ def is_same(given: str, known: str) -> bool:
 
 
 def read_notice(value: str) -> dict[str, Any]:
-    """Read what was done; a cookie is not believed to be ours."""
+    """Return what was done, its names and what undoes it; empty if the cookie is not valid.
+
+    Another program on this host can set the cookie, so the form that undoes it is looked up here.
+    """
     try:
-        notice = cast("dict[str, Any]", json.loads(unquote(value)))
-        is_ours = isinstance(notice, dict) and {"key", "values", "undo"} <= notice.keys()
-        return notice if is_ours and isinstance(notice["values"], dict) else {}
-    except (ValueError, RecursionError):
+        key, names = cast("tuple[Any, Any]", json.loads(unquote(value)))
+        values = {name: checked(text, PATH[name], name) for name, text in names.items()}
+        return {"key": key, "values": values, "undo": UNDO.get(key, "").format(**values)}
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError, Problem):
         return {}

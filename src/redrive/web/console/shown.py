@@ -20,7 +20,7 @@ _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]+|redrive)/|^<frozen")
 _PACKAGE = re.compile(r".*(?:site-packages|dist-packages)/([\w.-]+)|.*(?:^|/)(redrive)/")
 _TOKEN = re.compile(
-    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<number>[-\w.+]+)'
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*"?)|(?P<number>[-\w.+]+)'
 )
 KINDS = {"dead": "dead", "pending": "wait", "running": "go", "completed": "ok", "resolved": "shut"}
 """The shape and colour of each state of a job."""

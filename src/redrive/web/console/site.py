@@ -147,9 +147,8 @@ class Console:
                 return self._again(visit, form.page, error)
             self._shared.clear()
             names = {**visit.path, **{n: v for n, v in asked.items() if isinstance(v, str)}}
-            undo = form.undo.format(**names) if form.undo else ""
             to = form.goes(result) or back_of(fields)
-            return self._gone(visit, to, form.notice, undo, names)
+            return self._gone(visit, to, form.notice, names)
 
         search: Search = "plan" if form.route.searches else ""
         return await self._answer(request, does, right=form.route.right, search=search)
@@ -175,7 +174,7 @@ class Console:
             if not outcome.notice:
                 return self._shown(visit, "edit.html", outcome.data, outcome.status)
             self._shared.clear()
-            return self._gone(visit, f"/jobs/{visit.path['job']}", outcome.notice, "", {})
+            return self._gone(visit, f"/jobs/{visit.path['job']}", outcome.notice, {})
 
         return await self._answer(request, does, right="act")
 
@@ -352,14 +351,12 @@ class Console:
             response.delete_cookie(visit.cookie + _NOTICE, path=visit.root or "/")
         return response
 
-    def _gone(
-        self, visit: Visit, to: str, notice: str, undo: str, names: Mapping[str, str]
-    ) -> Response:
+    def _gone(self, visit: Visit, to: str, notice: str, names: Mapping[str, str]) -> Response:
         """Lead somebody on after an action, with a notice of what was done."""
         response = RedirectResponse(visit.root + to, 303, dict(HEADERS))
         if notice:
-            shown = {n: v[:100] for n, v in names.items() if n in PATH}
-            value = quote(json.dumps({"key": notice, "values": shown, "undo": undo}))
+            shown = {name: value for name, value in names.items() if name in PATH}
+            value = quote(json.dumps([notice, shown]))
             response.set_cookie(
                 f"{visit.cookie}{_NOTICE}",
                 value,
@@ -378,7 +375,8 @@ class Console:
             log.warning("%s %s: %s", request.method, request.scope["path"], error)
         if request.scope["path"].removeprefix(root_of(request)).startswith("/part/"):
             return Response("", problem.status, dict(HEADERS))
-        data = {"here": "", "line": "redrive doctor", "problem": problem}
+        to = back_of(visit.form or {})
+        data = {"here": "", "line": "redrive doctor", "problem": problem, "to": to}
         return self._shown(visit, "error.html", data, problem.status)
 
     def _cookie(self, request: HttpRequest) -> str:

@@ -36,6 +36,8 @@ class Shared:
         with self._lock:
             changes = self._changes
             lock = self._entries.setdefault(key, (threading.Lock(), 0.0, None))[0]
+            while len(self._entries) > _MOST:
+                self._entries.pop(next(iter(self._entries)))
         with lock:
             _, ends, answer = self._entries.get(key, (lock, 0.0, None))
             if time.monotonic() >= ends:
@@ -44,8 +46,6 @@ class Shared:
                 with self._lock:
                     if changes == self._changes:
                         self._entries[key] = lock, time.monotonic() + lasts, answer
-                    while len(self._entries) > _MOST:
-                        self._entries.pop(next(iter(self._entries)))
             return cast("T", answer)
 
     def last(self, key: object) -> Any:

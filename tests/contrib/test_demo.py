@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ptykit import on_terminal
-from redrive.contrib.demo import story
+from redrive.contrib.demo import bad_night, story
 from redrive.contrib.demo.screen import Screen
 
 END = "47 jobs completed, 3 closed by a person, none lost."
@@ -75,3 +75,14 @@ def test_it_says_so_when_the_story_ends_otherwise(
     told = capsys.readouterr().out
     assert "R1: stopped" in told
     assert "did not end as expected: {'completed': 27, 'dead': 23}" in told
+
+
+def test_what_fails_tonight_joins_the_groups_of_the_bad_night(tmp_path: Path) -> None:
+    bad_night.fill(tmp_path / "night.db", factor=0.02)
+    shop = bad_night.NightShop(tmp_path / "night.db")
+    with shop.app as app:
+        known = {group.number: group.title for group in app.desk.groups.find()}
+        jobs = [shop.pdf.submit(charge_id="ch_1001").id, shop.charge.submit(charge_id="ch_1100").id]
+        for _ in range(2):
+            app.run_due(ignore_backoff=True, only=jobs)
+        assert [known[app.get(job).group or 0][:9] for job in jobs] == ["KeyError:", "CardError"]

@@ -79,6 +79,7 @@ def test_the_overview_counts_what_the_desk_counts(app: Redrive) -> None:
     page = Visitor(app).page("/")
     assert "4 dead letters, of 3 groups" in page.text
     assert "/groups/G1" in page.links()
+    assert re.search("lane pay.charge[^<]*</span> <a[^>]*/system", page.html)
     assert "INCIDENT 2 jobs pending in the lane pay.charge" in page.text
     assert "Changed in the last hour" not in page.text
 
@@ -363,6 +364,7 @@ def test_the_steps_of_a_run_begin_with_who_asked_for_it(app: Redrive) -> None:
     for number in range(30):
         app.desk.log.record(Action(actor="w", verb="release", target=run.id, done=number))
     page = Visitor(app).page("/runs/R1")
+    assert f" release · {sum(range(30))} jobs" in page.text
     assert page.text.count(" release ") == 1
     assert "mira retry" in page.text
     assert "it is back" in page.text

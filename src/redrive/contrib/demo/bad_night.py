@@ -13,11 +13,14 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 
 from redrive.app import Redrive
+from redrive.classify import classify
 from redrive.jobs.job import Attempt, Category, Failure, Job, Reason, State
 from redrive.jobs.logger import log
 from redrive.policies.policy import Policy
@@ -37,11 +40,46 @@ _TRACE = """Traceback (most recent call last):
 """
 
 
-class Cause:
-    """One cause of death: how many died of it, and when."""
+class CardError(Exception):
+    """The bank refuses a card."""
 
-    def __init__(self, handler: str, category: str, kind: str, message: str, place: str) -> None:
-        self.handler, self.kind, self.message = handler, kind, message
+
+class RateLimitError(Exception):
+    """The model has too much to do."""
+
+
+def charge(charge_id: str, **_: object) -> None:
+    """Charge a card; the number of the charge says if it has expired."""
+    time.sleep(0.05)
+    if charge_id.endswith("00"):
+        raise CardError("Your card has expired.")
+
+
+def render(vat_id: str = "", **_: object) -> None:
+    """Make an invoice."""
+    if not vat_id:
+        raise KeyError("vat_id")
+
+
+def summarize(**_: object) -> None:
+    """Ask a model that is busy."""
+    raise RateLimitError("429 Too Many Requests, gpt-5-mini in org-7f")
+
+
+class Cause:
+    """One cause of death; `live` raises the error with which jobs of `NightShop` join its group."""
+
+    def __init__(
+        self,
+        handler: str,
+        category: str,
+        kind: str,
+        message: str,
+        place: str,
+        *,
+        live: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.handler, self._live = handler, live
         name, _, line = place.partition(":")
         end = f"{kind}: {message}"
         trace = _TRACE.format(
@@ -51,7 +89,7 @@ class Cause:
             end=end,
             code="answer = client.post(address, json=body, headers=headers)",
         )
-        self.failure = Failure(
+        self._failure = Failure(
             category=Category(category),
             why=f"type {kind}",
             type=kind,
@@ -60,6 +98,21 @@ class Cause:
             fingerprint=f"{kind}{place}",
             title=f"{end} @ {place}",
         )
+
+    @cached_property
+    def failure(self) -> Failure:
+        """The failure of each attempt."""
+        try:
+            self._live()
+        except Exception as error:  # noqa: BLE001 - its kind does not matter
+            found = classify(error, handler=self.handler)
+            return replace(
+                self._failure,
+                fingerprint=found.fingerprint,
+                fingerprint_v1=found.fingerprint_v1,
+                title=found.title,
+            )
+        return self._failure
 
 
 CAUSES = (
@@ -70,16 +123,24 @@ CAUSES = (
         "api.stripe.example:443 timed out after 10 s",
         "charge:88",
     ),
-    Cause("billing.pdf", "unknown", "KeyError", "'vat_id'", "render:41"),
+    Cause("billing.pdf", "unknown", "KeyError", "'vat_id'", "render:41", live=render),
     Cause(
         "summarize.email",
         "rate_limit",
         "RateLimitError",
         "429 Too Many Requests, gpt-5-mini in org-7f",
         "summarize:57",
+        live=summarize,
     ),
     Cause("invoice.send", "unknown", "ValueError", "宛先が正しくありません: 田中5", "send:64"),
-    Cause("billing.charge", "invalid", "CardError", "Your card has expired.", "charge:91"),
+    Cause(
+        "billing.charge",
+        "invalid",
+        "CardError",
+        "Your card has expired.",
+        "charge:91",
+        live=partial(charge, "ch_00"),
+    ),
     Cause("mail.he", "invalid", "UnicodeError", "הכתובת אינה תקינה: דוד@דוגמה.ישראל", "encode:12"),
     Cause(
         "warehouse.synchronise-inventory-levels-with-the-regional-distribution-centre",
@@ -242,14 +303,6 @@ def people(app: Redrive, clock: ManualClock, now: float) -> None:
     )
 
 
-class CardError(Exception):
-    """The bank refuses a card."""
-
-
-class RateLimitError(Exception):
-    """The model has too much to do."""
-
-
 class NightShop:
     """The program of the night: the provider is back, two other causes are not mended.
 
@@ -271,21 +324,3 @@ class NightShop:
                 return
             handler = self.charge if number % 3 else self.pdf
             handler.submit(charge_id=f"ch_{number}", region="eu")
-
-
-def charge(charge_id: str, **_: object) -> None:
-    """Charge a card; the number of the charge says if it has expired."""
-    time.sleep(0.05)
-    if charge_id.endswith("00"):
-        raise CardError("Your card has expired.")
-
-
-def render(vat_id: str = "", **_: object) -> None:
-    """Make an invoice."""
-    if not vat_id:
-        raise KeyError("vat_id")
-
-
-def summarize(**_: object) -> None:
-    """Ask a model that is busy."""
-    raise RateLimitError("429 Too Many Requests, gpt-5-mini in org-7f")

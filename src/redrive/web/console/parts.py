@@ -6,6 +6,7 @@ They are rendered once for all who look, by language and right, so nothing here 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from redrive.alerts import Alerts, listing
@@ -107,6 +108,7 @@ def overview(visit: Visit) -> Data:
         "title": visit.texts("overview.title", n=dead),
         "health": now,
         "verdict": now.verdict(),
+        "leads_to": _leads_to(now.verdict().why) if now.verdict().level == "INCIDENT" else "",
         "changes": now.changes(),
         "totals": {state.value: now.total(state) for state in State},
         "seen": seen,
@@ -280,7 +282,7 @@ def one_run(visit: Visit) -> Data:
         "left": left_of(run, counts),
         "same": same,
         "failed": [(group, groups[group.name]) for group in failed],
-        "steps": _shown_steps(steps)[:_STEPS],
+        "steps": _shown_steps(steps, run.released)[:_STEPS],
         "every": FAST if run.phase in {"live", "freezing"} else 0 if run.is_over else USUAL,
     }
 
@@ -290,10 +292,14 @@ def _percent(run: Run, counts: Counts) -> int:
     return 100 * over // run.total if run.total else 100
 
 
-def _shown_steps(steps: list[Action]) -> list[Action]:
-    """Leave out all releases of jobs but the last: the chart has them."""
+def _shown_steps(steps: list[Action], released: int) -> list[Action]:
+    """Return the steps with one release of all jobs, at the time of the last: the chart has each."""
     last = next((step for step in steps if step.verb == "release"), None)
-    return [step for step in steps if step is last or step.verb != "release"]
+    return [
+        replace(step, done=released) if step is last else step
+        for step in steps
+        if step is last or step.verb != "release"
+    ]
 
 
 def system(visit: Visit) -> Data:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from consolekit import Visitor
+from consolekit import REVEAL, Page, Visitor
 from redrive import Redrive
 from shopkit import dead_letter, name
 from webkit import READ
@@ -173,3 +173,20 @@ def test_a_plan_shows_a_reader_what_would_happen(app: Redrive) -> None:
     page = Visitor(app, READ).page(path)
     assert "Carrying out a plan needs a token that may act" in page.text
     assert Visitor(app, READ).send(f"{path}/carry-out", confirm="3").status_code == 403
+
+
+def test_a_page_that_answers_a_form_leads_back_to_pages_only(app: Redrive) -> None:
+    visitor = Visitor(app, REVEAL)
+    plan = visitor.send("/plans", verb="retry", q="G1").headers["location"]
+    answers = [
+        visitor.send(f"/jobs/{name(1)}/reveal"),
+        visitor.send(f"/jobs/{name(1)}/discard"),
+        visitor.send(f"/jobs/{name(1)}/reopen", back=f"/jobs/{name(1)}"),
+        visitor.send(f"{plan}/carry-out", confirm=7),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 400, 409, 409]
+    for answer in answers:
+        inputs = Page(answer.text).all("input")
+        backs = {one["value"] for one in inputs if one.get("name") == "back"}
+        assert backs
+        assert [visitor.ask("GET", back).status_code for back in backs] == [200] * len(backs)

@@ -157,12 +157,12 @@ class Console:
         """Show the page of a form again, with what was typed and why it was refused."""
         page = next(page for page in PAGES if page.path == path)
         problem = as_problem(error)
-        visit = visit.refused(problem.detail)
+        visit = visit.refused(problem.detail).at(path)
         return self._shown(visit, page.template, page.does(visit), problem.status)
 
     async def _reveal(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(None, typed_path(request))
+            visit = visit.with_query(None, typed_path(request)).at("/jobs/{job}")
             return self._shown(visit, "job.html", views.job(visit, reveal=True))
 
         return await self._answer(request, does, right="reveal")
@@ -377,6 +377,7 @@ class Console:
             return Response("", problem.status, dict(HEADERS))
         to = back_of(visit.form or {})
         data = {"here": "", "line": "redrive doctor", "problem": problem, "to": to}
+        visit = visit if visit.form is None else replace(visit, address=to)
         return self._shown(visit, "error.html", data, problem.status)
 
     def _cookie(self, request: HttpRequest) -> str:

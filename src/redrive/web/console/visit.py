@@ -101,6 +101,10 @@ class Visit(Call):
         """Return the visit with the error of a form that is shown again."""
         return replace(self, error=error)
 
+    def at(self, page: str) -> Visit:
+        """Return the visit with the address of a page that can be asked for, unlike that of a form."""
+        return replace(self, address=page.format(**self.path))
+
     @property
     def desk(self) -> Desk:
         """Where jobs are read, masked."""

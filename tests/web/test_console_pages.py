@@ -15,6 +15,7 @@ from kit import make_failure
 from redrive import Redrive
 from redrive.jobs.job import Action
 from redrive.web import server
+from redrive.web.console import charts
 from redrive.web.console.parts import PARTS
 from redrive.web.console.shown import coloured
 from redrive.web.console.views import PAGES
@@ -368,3 +369,27 @@ def test_the_steps_of_a_run_begin_with_who_asked_for_it(app: Redrive) -> None:
     assert page.text.count(" release ") == 1
     assert "mira retry" in page.text
     assert "it is back" in page.text
+
+
+def test_a_run_that_was_ended_early_is_not_shown_as_complete(app: Redrive) -> None:
+    run = app.desk.runs.start("G1", actor="mira")
+    app.desk.runs.cancel(run.id, actor="mira")
+    page = Visitor(app).page("/runs/R1")
+    assert re.search(r" 0 % 0 of \d ended", page.text)
+    assert "100 %" not in page.text
+
+
+def test_the_texts_of_a_stop_rule_do_not_cover_each_other() -> None:
+    """The limit is at the left edge if far more failed: then the value is at the right one."""
+    far = str(charts.gauge(100.0, 5.0, "rule", ("100 %", "stops at 5%")))
+    assert '<text x="100%" text-anchor="end" y="27">100 %</text>' in far
+    assert '<text x="5%" y="27" text-anchor="start">stops at 5%</text>' in far
+    near = str(charts.gauge(1.0, 5.0, "rule", ("1 %", "stops at 5%")))
+    assert '<text x="0" y="27">1 %</text>' in near
+
+
+def test_an_error_ends_as_its_language_does(app: Redrive) -> None:
+    visitor = Visitor(app)
+    assert "lists the pages." in visitor.page("/nowhere", 404).text
+    japanese = visitor.ask("GET", "/nowhere", headers={"accept-language": "ja"}).text
+    assert "選んでください</p>" in japanese

@@ -130,14 +130,16 @@ def gauge(value: float, limit: float, label: str, texts: tuple[str, str]) -> Mar
     """Draw how near a value is to a limit."""
     top = max(limit * 1.6, value)
     at = _pct(100 * limit / top)
+    anchor = "middle" if limit * 4 > top else "start"
+    place = 'x="0"' if value <= limit else 'x="100%" text-anchor="end"'  # beside the other text
     return _svg(
         "chart",
         label,
         '<rect class="v-faint" y="4" width="100%" height="8" rx="4"/>'
         f'<rect class="v-same" y="4" width="{_pct(100 * value / top)}" height="8" rx="4"/>'
         f'<rect class="v-ink" x="{at}" y="0" width="2" height="16"/>'
-        f'<text x="{at}" y="27" text-anchor="middle">{escape(texts[1])}</text>'
-        f'<text x="0" y="27">{escape(texts[0])}</text>',
+        f'<text x="{at}" y="27" text-anchor="{anchor}">{escape(texts[1])}</text>'
+        f'<text {place} y="27">{escape(texts[0])}</text>',
         height=30,
     )
 

@@ -288,7 +288,9 @@ def one_run(visit: Visit) -> Data:
 
 
 def _percent(run: Run, counts: Counts) -> int:
-    over = run.total - counts.waiting - counts.working
+    """Return how far a run came: jobs that it never released count only where it went on without them."""
+    never = counts.left if run.phase in {"stopped", "cancelled"} else 0
+    over = run.total - counts.waiting - counts.working - never
     return 100 * over // run.total if run.total else 100
 
 

@@ -393,3 +393,13 @@ def test_an_error_ends_as_its_language_does(app: Redrive) -> None:
     assert "lists the pages." in visitor.page("/nowhere", 404).text
     japanese = visitor.ask("GET", "/nowhere", headers={"accept-language": "ja"}).text
     assert "選んでください</p>" in japanese
+
+
+def test_frames_of_libraries_are_shown_where_there_are_no_others(app: Redrive) -> None:
+    file = "/venv/lib/python3.12/site-packages/httpx/_client.py"
+    trace = f'Traceback (most recent call last):\n  File "{file}", line 7, in post\nOSError: no\n'
+    ours = trace.replace("OSError", '  File "/srv/shop.py", line 7, in pay\nOSError')
+    for number, text in ((71, trace), (72, ours)):
+        app.store.add([dead_letter(number, replace(TIMEOUT, traceback=text))])
+    shown = [Visitor(app).page(f"/jobs/{name(number)}").html for number in (71, 72)]
+    assert ["<details open><summary>1 frame in httpx" in html for html in shown] == [True, False]

@@ -25,7 +25,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     ("error", "shown"),
     [
         (StoreBusy("it is locked by secret-7"), (503, "The store does not answer")),
-        (ZeroDivisionError("secret-7"), (500, "It did not work")),
+        (ZeroDivisionError("secret-7"), (500, "The request failed")),
     ],
 )
 def test_a_failure_before_a_session_is_known_is_a_page(

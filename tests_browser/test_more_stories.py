@@ -60,8 +60,8 @@ def test_10_an_edit_keeps_the_secret_and_the_number_and_the_second_sees_both_tex
     other.get_by_role("button", name="Save and retry").click()
     expect(other.locator(".toast")).to_contain_text("the job is due now")
     page.goto(f"{shop.url}/activity?target={charge}")
-    expect(page.locator(".deeds")).to_contain_text("the price was wrong")
-    expect(page.locator(".deeds li")).to_have_count(3)  # two edits and the retry
+    expect(page.locator(".trail")).to_contain_text("the price was wrong")
+    expect(page.locator(".trail li")).to_have_count(3)  # two edits and the retry
 
 
 def test_an_edit_and_the_language_work_without_javascript(shop: Desk, charge: str) -> None:
@@ -84,7 +84,7 @@ def test_activity_is_filtered_and_exported(night: Desk, tmp_path: Path) -> None:
     expect(page.locator("h1")).to_have_text("Activity")
     page.select_option("select[name=verb]", "note")
     page.get_by_role("button", name="Show").click()
-    expect(page.locator(".deeds li")).to_have_count(2)
+    expect(page.locator(".trail li")).to_have_count(2)
     with page.expect_download() as download:
         page.get_by_role("link", name="Export").click()
     file = tmp_path / "activity.jsonl"
@@ -100,7 +100,7 @@ def test_a_channel_that_cannot_send_says_why(night: Desk) -> None:
     page.get_by_role("button", name="Send a test message by slack").click()
     expect(page.locator("main")).to_contain_text("SLACK_URL is not set")
     page.goto(f"{night.url}/activity?verb=test")
-    expect(page.locator(".deeds")).to_contain_text("slack")
+    expect(page.locator(".trail")).to_contain_text("slack")
     night.problems.clear()  # the browser reports the 502
 
 

@@ -70,7 +70,7 @@ def test_it_says_so_when_the_story_ends_otherwise(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The wrong key: the canaries die, the run stops, the other jobs are not touched."""
-    monkeypatch.setattr(story.Shop, "mend", lambda shop: None)
+    monkeypatch.setattr(story.Shop, "fix", lambda shop: None)
     assert not story.tell(Screen())
     told = capsys.readouterr().out
     assert "R1: stopped" in told

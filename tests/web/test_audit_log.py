@@ -54,7 +54,7 @@ def watched(web: Web) -> dict[str, str]:
     return {}
 
 
-DEEDS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
+ACTIONS: dict[str, tuple[Ready, dict[str, Any], str, str]] = {
     "post_jobs": (nothing, {"handler": "mail.send", "payload": {"to": "x"}}, "submit", ""),
     "post_jobs_job_retry": (nothing, {}, "retry", name(1)),
     "post_jobs_job_resolve": (nothing, {}, "resolve", name(1)),
@@ -83,7 +83,7 @@ PATHS["channel"] = "kept"
     ids=lambda route: route.name,
 )
 def test_every_mutation_is_an_act(web: Web, route: Route) -> None:
-    ready, body, verb, target = DEEDS[route.name]
+    ready, body, verb, target = ACTIONS[route.name]
     path = route.path.format(**{**PATHS, **ready(web)})
     before = len(web.app.desk.log.actions())
     web.post(path, body, status=403, token=READ)

@@ -147,7 +147,7 @@ class Each:
         return Source(store=self._app.submitter.store.url, wording=self._alerts.wording)
 
     def _changed(self, change: Callable[[Book, float], Book]) -> Book:
-        """Change the note, whoever else does at the same time; return what was written."""
+        """Change the note by compare-and-set; return what was written."""
         store = self._app.submitter.store
         for _ in range(_TRIES):
             book, version = _read(store)

@@ -24,7 +24,7 @@ def _is_same(text: str, stored: str) -> bool:
     try:
         return strict_json.same(strict_json.compact(text), strict_json.compact(stored))
     except BadPayload:
-        return False  # what was stored cannot be read: somebody mends it
+        return False  # what was stored cannot be read: a person corrects it
 
 
 def difference(before: str, after: str, *, around: int = 2) -> list[str]:

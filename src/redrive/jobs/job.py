@@ -79,7 +79,7 @@ class Category(StrEnum):
 
 
 HOPELESS = frozenset({Category.AUTH, Category.INVALID, Category.PERMANENT})
-"""Categories that another attempt does not help, unless something is mended first."""
+"""Categories that another attempt does not help, unless something is fixed first."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""notes and acts: small shared values with compare-and-set and expiry, and deeds on record."""
+"""notes and actions: small shared values with compare-and-set and expiry, and the audit log."""
 
 from __future__ import annotations
 

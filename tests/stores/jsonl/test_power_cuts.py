@@ -54,7 +54,7 @@ def after_the_cut(directory: Path, image: bytes, clock: ManualClock) -> JsonlSto
 def test_a_power_cut_after_any_operation_leaves_every_synced_promise(
     shot: Film, disk: Disk, tmp_path: Path
 ) -> None:
-    """T5, F1, F7: claims and settles may be undone; adds and deeds of people never are."""
+    """T5, F1, F7: claims and settles may be undone; adds and actions of people never are."""
     store = JsonlStore(disk.path, clock=shot.clock)
     promised = 0
     for at, operation in enumerate(scenario()):

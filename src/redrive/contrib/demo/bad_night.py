@@ -304,7 +304,7 @@ def people(app: Redrive, clock: ManualClock, now: float) -> None:
 
 
 class NightShop:
-    """The program of the night: the provider is back, two other causes are not mended.
+    """The program of the night: the provider is back, two other causes are not fixed.
 
     An invoice without `vat_id` fails until somebody edits it; some cards have expired for good.
     """

@@ -89,7 +89,7 @@ class Shop:
                 counts[count.state.value] += count.jobs
         return dict(counts)
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         """Use the new key."""
         self.key = KEYS[1]
 
@@ -161,7 +161,7 @@ def _alarm(screen: Screen, shop: Shop) -> bool:
 
 def _redrive(screen: Screen, shop: Shop) -> bool:
     screen.head("5. An operator renews the key and retries the group: 2 canaries, then 10/s")
-    shop.mend()
+    shop.fix()
     [cause] = [group for group in shop.app.desk.groups.find() if _DYING[0] in group.handlers]
     screen.say(f"   $ redrive retry {cause.name} --canary 2 --rate 10/s --stop-on 5%")
     run = shop.app.desk.runs.start(

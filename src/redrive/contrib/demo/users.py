@@ -153,9 +153,9 @@ def summaries(demo: Demo) -> str:
         demo.module.work(app)
         for name, job_id in ids.items():
             demo.tell(app.desk.jobs.get(job_id), name)
-        demo.head("2. Somebody mends one article and starts it afresh")
+        demo.head("2. Somebody fixes one article and starts it afresh")
         texts["bad"] = "Now it has one."
-        app.desk.retry(ids["bad"], reason="mended")
+        app.desk.retry(ids["bad"], reason="fixed")
         demo.module.work(app)
         demo.tell(app.desk.jobs.get(ids["bad"]), "bad")
         demo.say("SQLite stood in for PostgreSQL, so the SQL view was not shown. To see it:")

@@ -1,4 +1,4 @@
-"""The file that what cannot be read goes to, so that it can be mended and taken in again."""
+"""The file that what cannot be read goes to, so that it can be corrected and imported again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Final
 
 QUARANTINED: Final = {"line", "offset", "reason", "text"}
-"""The fields of a line in it, by which `import` knows one that was mended."""
+"""The fields of a line in it, by which `import` knows one that was corrected."""
 
 
 @contextmanager

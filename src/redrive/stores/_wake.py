@@ -8,6 +8,7 @@ that nobody holds any more is removed, and a process that hears nothing finds th
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import hashlib
@@ -201,6 +202,7 @@ class _Mouth:
             self._socket = mouth = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             mouth.setblocking(False)
             self._identity = identity_of(mouth.fileno())
+            atexit.register(_release, mouth, self._identity)
             return mouth
 
 

@@ -17,4 +17,5 @@ def test_the_page_does_what_it_says(page, tmp_path):
 
 
 def test_the_pages_of_the_frameworks_are_among_them():
-    assert {page.stem for page in PAGES} >= {"fastapi", "fastapi-sqlalchemy", "flask", "sqlalchemy"}
+    names = {"django", "fastapi", "fastapi-sqlalchemy", "flask", "sqlalchemy"}
+    assert {page.stem for page in PAGES} >= names

@@ -22,7 +22,7 @@ def reader(tmp_path: Path) -> Walk:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-3:]))
 def test_the_page_does_what_it_says(page: Path, reader: Walk) -> None:
     if not can_walk(page):
-        pytest.skip(f"`make docs` or `make test-frameworks` walks it: {needs(page)}")
+        pytest.skip(f"`make test-frameworks` or `make test-sdk` walks it: {needs(page)}")
     if "postgresql:///shop" in page.read_text("utf-8"):
         reader.environ |= empty_database("shop")
     done = reader.page(page)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from redrive.classify import classify
 from redrive.errors import Skip, UsageError
@@ -204,7 +204,7 @@ def _plain(function: Callable[P, R], plan: Plan) -> Callable[P, R]:
                 call = call or Call(plan, began)
                 if not call.goes_on(error):
                     if call.falls_back:
-                        return plan.fallback  # type: ignore[no-any-return]
+                        return cast("R", plan.fallback)
                     raise
             _sleep(plan, call)  # not in `except`: the next error must not hang on this one
 
@@ -227,7 +227,7 @@ def _async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Await
                 call = call or Call(plan, began)
                 if not call.goes_on(error):
                     if call.falls_back:
-                        return plan.fallback  # type: ignore[no-any-return]
+                        return cast("R", plan.fallback)
                     raise
             await _sleep_async(plan, call)
 

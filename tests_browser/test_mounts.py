@@ -156,8 +156,8 @@ def test_a_mounted_console_signs_in_refreshes_and_acts(
         page.fill("#token", text)
         page.press("#token", "Enter")
         expect(page).to_have_url(f"{url}{ROOT}/groups?sort=jobs")
+        page.wait_for_load_state("load")  # the scripts have run
         with page.expect_response(lambda r: f"{ROOT}/part/groups" in r.url) as part:
-            page.wait_for_function("window.htmx")
             page.evaluate("htmx.trigger('#part-groups', 'refresh')")
         assert part.value.status == 200
         page.goto(f"{url}{ROOT}/")

@@ -250,7 +250,7 @@ def requests_in(page: Page, milliseconds: int) -> int:
 
 def test_15_ticks_and_open_parts_survive_refreshes_and_hold_them(night: Desk) -> None:
     page = night.visit(path="/groups")
-    page.wait_for_function("window.htmx && document.querySelector('[data-every]')")
+    page.wait_for_load_state("load")  # the scripts have run
     box = page.locator("[data-row] input").first
     box.check()
     for _ in range(10):  # as many refreshes, whatever holds them back

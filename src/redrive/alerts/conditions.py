@@ -17,8 +17,7 @@ NAME = "redrive.alert"
 """The handler and lane of messages; these are never reported."""
 WATCHED = 2000
 """How many causes are watched, those with the most jobs first."""
-_RUN_NEWS = 86400.0
-"""Seconds for which a stopped run is reported."""
+_RUN_NEWS = 86400.0  # seconds for which a stopped run is reported
 _SILENT = 20.0
 """Seconds without a heartbeat; more than `status` waits for, because an alert may wake somebody."""
 _UNDONE = (State.PENDING, State.RUNNING, State.DEAD)

@@ -33,8 +33,7 @@ LISTED = 200
 LISTENER = "alerts"
 _NOTE = "alerts:each"
 _TRIES = 5
-_COVERED = frozenset({"new", "growing"})
-"""The messages about groups that single ones replace."""
+_COVERED = frozenset({"new", "growing"})  # the messages about groups that single ones replace
 
 Submit = Callable[[Message, str, str], None]
 """Submits a message for a channel under a key."""

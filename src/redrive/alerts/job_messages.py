@@ -24,8 +24,7 @@ from redrive.payloads.masking import inert
 
 DEAD_LETTER = "redrive_dead_letter"
 """The type of messages about single jobs whose handler has none of its own."""
-_IN_TEXT = 25
-"""How many jobs the text of a digest names; its facts have more."""
+_IN_TEXT = 25  # how many jobs the text of a digest names; its facts have more
 _HANDLERS = 10
 
 

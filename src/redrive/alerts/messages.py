@@ -25,10 +25,8 @@ LONGEST = 2000
 """Characters of a message, at most."""
 TITLE = 200
 KEY = 60
-_HANDLERS = 5
-"""How many handlers a text names."""
-_LISTED = 10
-"""How many changes a message about many names."""
+_HANDLERS = 5  # how many handlers a text names
+_LISTED = 10  # how many changes a message about many names
 _PLACE = re.compile(r"\{([\w.-]+)\}")
 _PLACES = ("attempts", "category", "cause", "count", "error", "group", "handler", "job")
 _PAYLOAD = "payload."

@@ -30,8 +30,7 @@ FEWEST = 10
 KEPT = 30 * 86400.0
 """Seconds for which an ended subject is kept: a cause that comes back in this time is a regression."""
 _TEN = 10
-_OVER = frozenset({"paused", "unserved", "idle"})
-"""The conditions whose end is reported."""
+_OVER = frozenset({"paused", "unserved", "idle"})  # the conditions whose end is reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

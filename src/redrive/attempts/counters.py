@@ -59,8 +59,7 @@ class Counters:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._new: Counts = defaultdict(float)
-        self._batch: Counts = {}
-        """Being added, and perhaps added already."""
+        self._batch: Counts = {}  # being added, and perhaps added already
         self._name = secrets.token_hex(8)
         self._number = 0
         self._next = time.monotonic() + EVERY

@@ -33,8 +33,7 @@ _DONE, _INTERRUPTED = Done(), Interrupted()
 _MEMBERS = BaseExceptionGroup.__dict__["exceptions"].__get__
 _CAUSE = BaseException.__dict__["__cause__"].__get__
 """Read the attributes directly: a class of the user may override them."""
-_DEEPEST = 10
-"""How far causes and groups are followed; an error may be its own cause."""
+_DEEPEST = 10  # how far causes and groups are followed; an error may be its own cause
 ENDLESS = 60.0
 """Seconds until a job is tried again whose providers are all paused without an end."""
 BLOCKED = 10.0

@@ -34,8 +34,7 @@ _LEFT_FOR = 10.0
 
 Longer than a returned job waits, else the same worker could take it again and again."""
 _KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
-_LONGEST_ERROR = 200
-"""Characters of an error in a log line."""
+_LONGEST_ERROR = 200  # characters of an error in a log line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +78,7 @@ class Runtime:
         self.release = settings.release
         self.pauses = Pauses(store, registry, bus)
         self.counters = counters.of(store)
-        self._ahead = 0.0
-        """How far the store's clock was ahead of ours at the last claim."""
+        self._ahead = 0.0  # how far the store's clock was ahead of ours at the last claim
         self._left_until: dict[str, float] = {}
         """The handlers whose jobs are left to another release of the program, and until when."""
 

@@ -150,12 +150,10 @@ def _limit(name: str, text: str) -> float:
         match = _RATE.fullmatch(text)
         if match:
             return float(match[1]) * _PER_MINUTE[match[2]]
-        msg = f"{_option(name)} must be a rate such as 10/m; found {text!r}"
-        raise UsageError(msg)
+        raise UsageError(f"{_option(name)} must be a rate such as 10/m; found {text!r}")
     if text.strip().isascii() and text.strip().isdecimal() and len(text) < sys.float_info.dig:
         return float(text)
-    msg = f"{_option(name)} must be a whole number; found {text!r}"
-    raise UsageError(msg)
+    raise UsageError(f"{_option(name)} must be a whole number; found {text!r}")
 
 
 def _option(name: str) -> str:

@@ -13,8 +13,7 @@ from redrive.cli._errors import FAILED
 
 NAMES = ("hooks", "articles", "summaries", "sync", "events")
 """The examples that have a demo of their own."""
-_FACTOR = 0.3
-"""How much of a bad night: about 1,500 dead letters."""
+_FACTOR = 0.3  # how much of a bad night: about 1,500 dead letters
 
 
 @command("demo", "redrive demo", "redrive demo hooks", "redrive demo --plain", "redrive demo --web")

@@ -88,8 +88,7 @@ def _content(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeError as error:
-        msg = f"the text is not UTF-8: {error}"
-        raise BadPayload(msg) from error
+        raise BadPayload(f"the text is not UTF-8: {error}") from error
 
 
 @contextmanager

@@ -21,10 +21,8 @@ from redrive.desk.plans import Left, Plan
 from redrive.runs import rules
 from redrive.runs.run_records import Run, Spec
 
-_OF_SPECS = ("canary", "rate", "ramp", "stop_on")
-"""Options that say how a run is driven."""
-_OF_RUNS = (*_OF_SPECS, "name", "wait")
-"""Options that turn a retry into a run."""
+_OF_SPECS = ("canary", "rate", "ramp", "stop_on")  # options that say how a run is driven
+_OF_RUNS = (*_OF_SPECS, "name", "wait")  # options that turn a retry into a run
 
 
 @command(

@@ -29,8 +29,7 @@ from redrive.payloads.escaping import inert
 
 SHARE = 25.0
 """A look may take 1/25 of the time: beside many jobs the looks become rarer, not dearer."""
-_IN_A_PIPE = 10.0
-"""Seconds between two lines in a pipe, unless --every says otherwise."""
+_IN_A_PIPE = 10.0  # seconds between two lines in a pipe, unless --every says otherwise
 _MOST_LANES = 20
 _FILTERED = ("groups", "runs", "lanes", "workers")
 _MINUTES = fields("what:word last_minute:number this_minute:number curve=last_30_minutes:trend")

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from redrive.events import Event
     from redrive.worker.worker import Worker
 
-_MOST_NAMED = 10
-"""Errors that a pass names."""
+_MOST_NAMED = 10  # errors that a pass names
 
 
 @command(

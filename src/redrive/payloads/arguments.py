@@ -89,8 +89,7 @@ class Arguments:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            msg = f"these arguments do not fit the handler: {error}"
-            raise UsageError(msg) from None
+            raise UsageError(f"these arguments do not fit the handler: {error}") from None
         named: dict[str, object] = dict(bound.arguments)
         more = cast("dict[str, object]", named.pop(self._rest, {}))
         return named | more
@@ -247,8 +246,7 @@ def _encode_rich(value: Any, path: str) -> object:
 
 def _finite(value: UUID | Decimal, path: str) -> str:
     if isinstance(value, Decimal) and not value.is_finite():
-        msg = f"{path}: {value} has no JSON form; send None or text instead"
-        raise BadPayload(msg, field=path)
+        raise BadPayload(f"{path}: {value} has no JSON form; send None or text instead", field=path)
     return str(value)
 
 

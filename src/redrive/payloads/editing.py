@@ -214,8 +214,7 @@ def parsed(text: str) -> Any:
     try:
         return json.loads(text, parse_float=_Number, parse_int=_Number)
     except (ValueError, RecursionError) as error:
-        msg = f"the text is not JSON: {error}"
-        raise BadPayload(msg) from error
+        raise BadPayload(f"the text is not JSON: {error}") from error
 
 
 def value_of(text: str) -> object:

@@ -128,8 +128,7 @@ _URL_PASSWORD = re.compile(r"://[^\s/?#:@]{0,256}:([^\s/?#@]{4,256})@")
 _URL_USER = re.compile(r"://([^\s/?#@]{4,512})@")
 _JOINT = re.compile(r"[\s;,&=]|://")
 _PART = re.compile(r"(?<![^\s;,&])(?:[^\s;,&=]{1,64}=)?([^\s;,&]++)")
-_MOST_PARTS: Final = 64
-"""The lines of a long private key are fewer."""
+_MOST_PARTS: Final = 64  # the lines of a long private key are fewer
 _DIRECTORIES: Final = ("PWD", "OLDPWD")
 
 

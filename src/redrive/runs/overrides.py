@@ -18,8 +18,7 @@ PROVIDER = PAUSE + "provider:"
 """What the names of providers' pauses begin with; the provider's name follows."""
 MOST = 100
 """So many jobs of one retry override, at most; more than these should be a run."""
-_NOTE = "override:"
-"""What the names of these notes begin with; the job's id follows."""
+_NOTE = "override:"  # what the names of these notes begin with; the job's id follows
 _LASTS = 7 * 86400.0
 
 

@@ -97,8 +97,7 @@ def spec_of(*, canary: int = 0, rate: float | str | None = None, ramp: bool, sto
     """Make a spec of what people say; refuses what would not do what it seems to."""
     checks.whole(canary, "canary", least=0)
     if ramp and rate is None:
-        msg = "ramp needs a rate, such as 20/s"
-        raise UsageError(msg)
+        raise UsageError("ramp needs a rate, such as 20/s")
     limit = checks.text(stop_on, "stop_on").replace(" ", "")
     most = _FULL if limit.endswith("%") else inf
     if limit and not (_STOP.fullmatch(limit) and 0 < float(limit.rstrip("%")) <= most):
@@ -117,6 +116,5 @@ def rate_of(value: float | str) -> float:
     parts = _RATE.fullmatch(str(value).strip())
     number = float(parts[1]) / _UNITS[parts[2] or "s"] if parts else 0.0
     if number <= 0:
-        msg = f"a rate must be like 20/s, 30/m or 100/h, above 0; found {value!r}"
-        raise UsageError(msg)
+        raise UsageError(f"a rate must be like 20/s, 30/m or 100/h, above 0; found {value!r}")
     return number

@@ -96,8 +96,7 @@ def _split(url: str) -> tuple[str, str]:
         return scheme, rest
     if scheme in {"postgresql", "postgres"} and rest.startswith("//"):
         return "postgresql", rest
-    msg = f"{shown(url)!r} is not the URL of a store; use one of: {_KNOWN}"
-    raise UsageError(msg)
+    raise UsageError(f"{shown(url)!r} is not the URL of a store; use one of: {_KNOWN}")
 
 
 def _path(rest: str, url: str) -> Path:
@@ -110,8 +109,7 @@ def _path(rest: str, url: str) -> Path:
         )
         raise UsageError(msg)
     if not rest:
-        msg = f"{url!r} names no file; write for example sqlite:redrive.db"
-        raise UsageError(msg)
+        raise UsageError(f"{url!r} names no file; write for example sqlite:redrive.db")
     return Path(rest)
 
 

@@ -27,8 +27,7 @@ encode: Callable[[object], str] = json.JSONEncoder(
 
 KEYS = {"own_max_attempts": "max_attempts", "max_attempts": "limit"}
 """The keys of a job in JSON that differ from its fields: journals of today have them."""
-_TRANSIENT = {"is_new", "payload", "history"}
-"""Fields of a job that are not part of its head."""
+_TRANSIENT = {"is_new", "payload", "history"}  # fields of a job that are not part of its head
 
 
 def head_to_dict(job: Job) -> dict[str, Any]:
@@ -50,8 +49,7 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     known = job_fields(data)
     known["payload"] = payload
     if not known.keys() >= _REQUIRED:
-        msg = f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}"
-        raise ValueError(msg)
+        raise ValueError(f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}")
     return evolve(BLANK, **known)
 
 
@@ -71,8 +69,7 @@ def job_fields(data: dict[str, Any]) -> dict[str, Any]:
 def check_types(kind: type[Any], data: object) -> None:
     """Raise TypeError unless the fields of a record read from JSON are of the types it says."""
     if not isinstance(data, dict):
-        msg = f"{kind.__name__.lower()} cannot be {data!r:.80}"
-        raise TypeError(msg)
+        raise TypeError(f"{kind.__name__.lower()} cannot be {data!r:.80}")
     fields = cast("dict[str, Any]", data)
     shape = (kind, *fields, *map(type, fields.values()))
     if shape not in _good_shapes:  # nearly all records have one of a few
@@ -88,8 +85,7 @@ def _check_shape(kind: type[Any], fields: dict[str, Any]) -> None:
     types = _types(kind)  # type: ignore[arg-type]  # a class is hashable, whatever mypy says
     for name, value in fields.items():
         if name in types and type(value) not in types[name]:
-            msg = f"{name} cannot be {value!r:.80}"
-            raise TypeError(msg)
+            raise TypeError(f"{name} cannot be {value!r:.80}")
 
 
 def _check_inside(name: str, value: Any) -> None:
@@ -102,8 +98,7 @@ def _check_inside(name: str, value: Any) -> None:
         return
     for one in value.values() if name == "spent" else value:
         if type(one) is not kind:
-            msg = f"{name} cannot hold {one!r:.80}"
-            raise TypeError(msg)
+            raise TypeError(f"{name} cannot hold {one!r:.80}")
 
 
 def attempt_to_json(attempt: Attempt) -> str:

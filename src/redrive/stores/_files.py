@@ -74,8 +74,7 @@ def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
     try:
         place = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - must not follow links
     except RuntimeError as error:
-        msg = f"{path} cannot be a store ({error}); write the path without ~"
-        raise StoreError(msg) from error
+        raise StoreError(f"{path} cannot be a store ({error}); write the path without ~") from error
     if "\0" in str(place):
         msg = f"{str(place)!r} cannot be the name of a file: it has a NUL in it; name another"
         raise UsageError(msg)

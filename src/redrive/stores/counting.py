@@ -30,12 +30,9 @@ MOST_LANES, MOST_GROUPS = 500, 1000
 OTHER_LANE, OTHER_GROUP = "", 0
 FOLD_EVERY = 10.0
 """Seconds after which the writer of a tick folds."""
-_QUIET = 86400.0
-"""Seconds without a death after which the next death begins a new incident."""
-_MOST_WAITING = 1000
-"""How many counts wait apart before they are added up."""
-_WRITE_EVERY = 1.0
-"""Seconds for which counts without deaths may wait in the process."""
+_QUIET = 86400.0  # seconds without a death after which the next death begins a new incident
+_MOST_WAITING = 1000  # how many counts wait apart before they are added up
+_WRITE_EVERY = 1.0  # seconds for which counts without deaths may wait in the process
 _COMPLETED = State.COMPLETED  # a class of enums looks every name up in Python
 
 

@@ -83,12 +83,10 @@ def check_changes(changes: Mapping[str, object]) -> None:
     try:
         check_types(GroupRecord, dict(changes))
     except TypeError as error:
-        msg = f"a group's {error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"a group's {error}") from None
     for name, value in changes.items():
         if isinstance(value, float) and not isfinite(value):
-            msg = f"a group's {name} must be a finite time; found {value}"
-            raise UsageError(msg)
+            raise UsageError(f"a group's {name} must be a finite time; found {value}")
 
 
 _MARK = re.compile(r"group:([0-9]{1,18})")

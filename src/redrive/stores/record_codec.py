@@ -91,8 +91,7 @@ def _pair(name: str, number: int) -> str:
 
 def _time(moment: float | None) -> str:
     if moment is not None and not isfinite(moment):
-        msg = f"a time must be finite; found {moment}"
-        raise ValueError(msg)
+        raise ValueError(f"a time must be finite; found {moment}")
     return "null" if moment is None else repr(moment)
 
 

@@ -45,8 +45,7 @@ KEPT = 64 * 1024
 """Bytes of output of one attempt that are passed on."""
 _CHUNK = 64 * 1024
 _TICK = 1.0
-_BLIND_TICK = 0.05
-"""Seconds between two checks of a process whose end the kernel cannot announce."""
+_BLIND_TICK = 0.05  # seconds between two checks of a process whose end the kernel cannot announce
 
 
 class Process:

@@ -36,8 +36,7 @@ Loop = Callable[[Coroutine[object, object, object]], object]
 
 
 _MINUTE = 60.0
-_SHARE = 100
-"""Jobs of a backlog that one grant may release past a pause."""
+_SHARE = 100  # jobs of a backlog that one grant may release past a pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +324,7 @@ def _loop(
 
 
 def _no_loop(_: Coroutine[object, object, object]) -> object:
-    msg = "no async handler is registered"
-    raise UsageError(msg)
+    raise UsageError("no async handler is registered")
 
 
 def retry_one(

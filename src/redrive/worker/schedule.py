@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _KNOWN = 1000
 """How many coming due times are remembered; the other jobs are found after `poll` seconds."""
 _LONGEST_WAIT = 2.0
-_AHEAD = 0.1
-"""Seconds of work that may wait here for a free slot."""
+_AHEAD = 0.1  # seconds of work that may wait here for a free slot
 _WINDOW = 0.02
 _STALE = 1.0
 LOG_EVERY = 1.0
@@ -286,8 +285,7 @@ class ProgressLog:
         self._next = 0.0
         self._empty_at = self._logged["taken"]
         """How many had been taken when the queue was last empty."""
-        self._last_taken = self._empty_at
-        """How many had been taken at the last tick."""
+        self._last_taken = self._empty_at  # how many had been taken at the last tick
 
     def begin(self) -> None:
         """Log which lanes are paused and how many jobs wait, before any is taken."""

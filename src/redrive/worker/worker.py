@@ -42,20 +42,14 @@ from redrive.worker.schedule import (
 )
 from redrive.worker.threads import Settler
 
-_LINGER = 0.005
-"""Seconds that results of quick jobs may wait for one another."""
-_LEAKS = 3
-"""Handlers that never returned, after which the process should be replaced."""
-_LAST_EVENTS = 2.0
-"""Seconds in which listeners are called with the last events."""
-_PAUSES = 0.2
-"""Seconds between two checks of pauses."""
-_SPARE = 2.0
-"""Seconds of the grace, at most, in which what did not end is returned."""
+_LINGER = 0.005  # seconds that results of quick jobs may wait for one another
+_LEAKS = 3  # handlers that never returned, after which the process should be replaced
+_LAST_EVENTS = 2.0  # seconds in which listeners are called with the last events
+_PAUSES = 0.2  # seconds between two checks of pauses
+_SPARE = 2.0  # seconds of the grace, at most, in which what did not end is returned
 _LAST_SETTLE = 1.0
 """Seconds, at least, in which what has ended is settled at the end, whatever the grace."""
-_WATCH = 5.0
-"""Seconds between two checks of a watcher."""
+_WATCH = 5.0  # seconds between two checks of a watcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,8 +97,7 @@ class Screen:
         self._width = console.width
         self._now = now
         self._signs = signs
-        self._last: Part | None = None
-        """The last part that printed anything."""
+        self._last: Part | None = None  # the last part that printed anything
 
     def print(self, part: Part) -> None:
         """Print one part, with its title; a title, and facts after a table, follow an empty line."""

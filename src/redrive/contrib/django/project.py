@@ -23,8 +23,7 @@ from redrive.registry import Entry, Registry
 
 APP = "redrive.contrib.django:app"
 """The name by which workers and their children import the app."""
-_OURS = ("database", "modules", "store")
-"""The keys of REDRIVE that are not passed on to `Redrive`."""
+_OURS = ("database", "modules", "store")  # the keys of REDRIVE that are not passed on to `Redrive`
 
 
 def set_up() -> None:

@@ -85,8 +85,7 @@ class Entry:
 _STATES: Mapping[str, State] = {state.value: state for state in State}
 _CATEGORIES: Mapping[str, Category] = {category.value: category for category in Category}
 _OPEN = frozenset({State.PENDING, State.RUNNING})
-_SLACK = 1000
-"""Leftovers a heap may hold before it is worth building anew."""
+_SLACK = 1000  # leftovers a heap may hold before it is worth building anew
 
 
 class Index(Ledger):

@@ -55,16 +55,14 @@ _PLAIN_HEAD = re.compile(
 )
 """What `_plain_body` writes, unless it holds escapes or odd times."""
 START = b'{"crc":"'
-_COVERED = 16
-"""Where the checked part of a line begins: behind the digits of its checksum."""
+_COVERED = 16  # where the checked part of a line begins: behind the digits of its checksum
 _PAYLOAD = ',"payload":'
 _HISTORY = ',"history":'
 
 
 def _no_number(word: str) -> float:
     """Refuse NaN, Infinity and 1e999, which no order holds for."""
-    msg = f"{word:.80} is not a finite number"
-    raise TypeError(msg)
+    raise TypeError(f"{word:.80} is not a finite number")
 
 
 def _finite(digits: str) -> float:
@@ -218,16 +216,14 @@ def change_of(raw: bytes, found: Line) -> Change | None:
     try:
         return read(kind, value)
     except (ValueError, AttributeError) as error:
-        msg = f"a {found.kind} cannot be {value!r:.80}"
-        raise TypeError(msg) from error
+        raise TypeError(f"a {found.kind} cannot be {value!r:.80}") from error
 
 
 def change_at(raw: bytes, found: Line) -> Change:
     """Read any line that changes something."""
     change = c.Put(job_of(raw, found)) if found.kind == "job" else change_of(raw, found)
     if change is None:
-        msg = f"a {found.kind} is not a change"
-        raise ValueError(msg)
+        raise ValueError(f"a {found.kind} is not a change")
     return change
 
 

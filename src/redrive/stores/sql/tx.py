@@ -43,8 +43,7 @@ def load_queries(dialect: str, **given: str) -> dict[str, str]:
             bodies = (_COMMENT.sub("", body).strip() for body in parts[2::2])
             for name, body in zip(parts[1::2], bodies, strict=True):
                 if name in found:
-                    msg = f"{file.name}: there is another statement named {name!r}"
-                    raise ValueError(msg)
+                    raise ValueError(f"{file.name}: there is another statement named {name!r}")
                 found[name] = _DIALECTS[dialect](body) if folder == "shared" else body
     while open_ones := [name for name, text in found.items() if _INCLUDE.search(text)]:
         for name in open_ones:

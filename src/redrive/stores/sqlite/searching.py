@@ -28,8 +28,7 @@ OF_KIND = (
     "state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ? "
     "AND category = ?"
 )
-_MORE = r"replace(more, '\u0000', '\ufffd')"
-"""SQLite's JSON functions end a text at a NUL."""
+_MORE = r"replace(more, '\u0000', '\ufffd')"  # SQLite's JSON functions end a text at a NUL
 _TEXT = f"""(
     instr(fold(json_extract({_MORE}, '$.failure.type')), ?)
     OR instr(fold(json_extract({_MORE}, '$.failure.message')), ?)

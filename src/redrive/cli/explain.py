@@ -17,7 +17,7 @@ import click
 
 from redrive.classify import classify, tables
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli._errors import USAGE, Stop
 from redrive.cli.output import Facts, Table, View, fields
 from redrive.in_place.retry import simulate
@@ -87,16 +87,8 @@ class Raised(NamedTuple):
     "redrive explain traceback.txt",
 )
 @click.argument("what", metavar="STATUS|NAME|FILE")
-@click.option(
-    "--policy", "name", default="DEFAULT", metavar="NAME", help="The policy whose delays are shown."
-)
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="HEADER",
-    help="A header of the response; repeatable.",
-)
+@option("--policy NAME", "The policy whose delays are shown.", name="name", default="DEFAULT")
+@option("--header HEADER", "A header of the response; repeatable.", name="headers", multiple=True)
 @click.pass_obj
 def explain(cli: Cli, what: str, name: str, headers: tuple[str, ...]) -> None:
     """Show how an error is classified, why, and when its job would be retried.

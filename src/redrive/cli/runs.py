@@ -9,7 +9,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command, reason_option
+from redrive.cli._command import command, option, reason_option
 from redrive.cli._errors import USAGE, Stop
 from redrive.cli.output import Facts, Line, Part, Table, Tone, View, fields, rows_of
 from redrive.desk import waits
@@ -29,7 +29,7 @@ LEFT = fields("jobs:number why:prose")
     "redrive runs --limit 5",
     "redrive runs --json | jq '.data[] | select(.phase == \"live\") | .run'",
 )
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), metavar="N")
+@option("--limit N", kind=click.IntRange(1, 1000), default=20)
 @click.pass_obj
 def runs(cli: Cli, limit: int) -> None:
     """Show the bulk retries, newest first."""
@@ -58,7 +58,7 @@ def runs(cli: Cli, limit: int) -> None:
     metavar="[ACTION]",
 )
 @click.argument("rate", required=False, metavar="[RATE]")
-@click.option("--watch", "--wait", is_flag=True, help="Follow it to its end; Ctrl-C detaches.")
+@option("--watch --wait", "Follow it to its end; Ctrl-C detaches.")
 @reason_option
 @click.pass_obj
 def run(

@@ -38,9 +38,9 @@ def head_to_dict(job: Job) -> dict[str, Any]:
         if value is not default and value != default
     }
     if job.failure is not None:
-        head["failure"] = failure_to_dict(job.failure)
+        head["failure"] = record_to_dict(job.failure)
     if job.resolution is not None:
-        head["resolution"] = resolution_to_dict(job.resolution)
+        head["resolution"] = record_to_dict(job.resolution)
     return head
 
 
@@ -119,26 +119,6 @@ def attempt_to_json(attempt: Attempt) -> str:
     )
 
 
-def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
-    """Return an attempt as a dict ready for JSON."""
-    data: dict[str, Any] = {
-        "ordinal": attempt.ordinal,
-        "number": attempt.number,
-        "life": attempt.life,
-        "started": attempt.started,
-        "duration": attempt.duration,
-        "worker": attempt.worker,
-        "outcome": attempt.outcome,
-    }
-    if attempt.failure is not None:
-        data["failure"] = failure_to_dict(attempt.failure)
-    if attempt.provider is not None:
-        data["provider"] = attempt.provider
-    if attempt.release is not None:
-        data["release"] = attempt.release
-    return data
-
-
 def attempt_from_dict(data: dict[str, Any]) -> Attempt:
     """Build an attempt from such a dict."""
     known = {k: v for k, v in data.items() if k in _ATTEMPT_FIELDS}
@@ -153,11 +133,6 @@ def failure_from_dict(data: dict[str, Any]) -> Failure:
     return altered(UNSAID, **known)
 
 
-def failure_to_dict(failure: Failure) -> dict[str, Any]:
-    """Return a failure as a dict ready for JSON."""
-    return _sparse(failure, set())
-
-
 def failure_to_json(failure: Failure) -> str:
     """Write a failure as `encode` would, in half the time; nearly all of it is text."""
     fields = [
@@ -170,19 +145,9 @@ def failure_to_json(failure: Failure) -> str:
     return f"{{{','.join(fields)}}}"
 
 
-def action_to_dict(action: Action) -> dict[str, Any]:
-    """Return an action as a dict ready for JSON."""
-    return _sparse(action, set())
-
-
 def action_from_dict(data: dict[str, Any]) -> Action:
     """Build an action from such a dict."""
     return Action(**{k: v for k, v in data.items() if k in _ACTION_FIELDS})
-
-
-def resolution_to_dict(resolution: Resolution) -> dict[str, Any]:
-    """Return a resolution as a dict ready for JSON."""
-    return _sparse(resolution, set())
 
 
 def resolution_from_dict(data: dict[str, Any]) -> Resolution:
@@ -197,21 +162,14 @@ def _convert(data: dict[str, Any], name: str, make: Callable[[Any], T]) -> None:
         data[name] = make(data[name])
 
 
-def _sparse(record: object, leave_out: set[str]) -> dict[str, Any]:
-    """Return the fields that differ from their default; nested records too."""
-    out: dict[str, Any] = {}
-    for name, default in _DEFAULTS[type(record)]:
-        if name in leave_out:
-            continue
-        value = getattr(record, name)
-        if value is default or value == default:
-            continue
-        if type(value) in _DEFAULTS:
-            value = _sparse(value, set())
-        elif name == "history":
-            value = [_sparse(item, set()) for item in value]
-        out[name] = value
-    return out
+def record_to_dict(record: Action | Attempt | Failure | Resolution) -> dict[str, Any]:
+    """Return the fields of a record that differ from their default, ready for JSON."""
+    values = ((name, getattr(record, name), default) for name, default in _DEFAULTS[type(record)])
+    return {
+        name: record_to_dict(value) if isinstance(value, Failure) else value
+        for name, value, default in values
+        if value is not default and value != default
+    }
 
 
 def _defaults(kind: type[Any]) -> list[tuple[str, object]]:

@@ -18,15 +18,8 @@ from redrive.jobs.groups import SET_BY_PEOPLE, GroupRecord
 from redrive.stores._codec import check_types, encode
 
 COLUMNS = (
-    "number",
-    "fingerprint",
-    "fingerprint_v1",
-    "title",
-    "first_seen",
-    "last_seen",
-    "deaths",
-    "version",
-)
+    "number", "fingerprint", "fingerprint_v1", "title", "first_seen", "last_seen", "deaths", "version",
+)  # fmt: skip
 """The fields that are columns; a fold writes `last_seen` and `deaths` of them, people `version`."""
 BY_DEATHS = ("first_release", "last_release", "since", "regressed")
 BY_PEOPLE = tuple(one.name for one in fields(GroupRecord) if one.name in SET_BY_PEOPLE)

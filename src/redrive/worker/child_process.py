@@ -37,7 +37,7 @@ from typing import Any, cast
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Job
 from redrive.jobs.outcomes import Done, Failed, Interrupted, Outcome, Returned, Skipped
-from redrive.stores._codec import failure_from_dict, failure_to_dict, head_to_dict, job_from_dict
+from redrive.stores._codec import failure_from_dict, head_to_dict, job_from_dict, record_to_dict
 
 Message = dict[str, Any]
 
@@ -277,7 +277,7 @@ def outcome_message(outcome: Outcome) -> Message:
     """Return the message of an outcome; a child knows no other outcomes than these four."""
     match outcome:
         case Failed(failure, _, provider):
-            record = failure_to_dict(failure)
+            record = record_to_dict(failure)
             return {"outcome": "failed", "provider": provider, "failure": record}
         case Returned(why, wait, missing):
             return {"outcome": "returned", "why": why, "wait": wait, "missing": missing}

@@ -27,12 +27,11 @@ from redrive.jobs.job import Action, Job
 from redrive.jobs.records import BLANK
 from redrive.stores._codec import (
     action_from_dict,
-    action_to_dict,
-    attempt_to_dict,
     check_types,
     encode,
     head_to_dict,
     job_from_dict,
+    record_to_dict,
 )
 from redrive.stores.counting import SPANS, Tick, counts_from_dict
 from redrive.stores.group_codec import group_from_dict, group_to_json
@@ -286,7 +285,7 @@ _WRITERS: dict[str, Callable[[Any], object]] = {
     "delivered": lambda change: change.numbers,
     "group": lambda change: json.loads(group_to_json(change)),
     "tick": lambda change: {"at": change.at, "counts": change.counts._asdict()},
-    "act": action_to_dict,
+    "act": record_to_dict,
     "took": lambda change: {
         "action": change.action,
         "jobs": [(one, json.loads(fields)) for one, fields in change.jobs],
@@ -300,7 +299,7 @@ def _job_body(job: Job) -> bytes:
         return body
     value: dict[str, Any] = {"job": head_to_dict(job)}
     if job.history:
-        value["history"] = [attempt_to_dict(attempt) for attempt in job.history]
+        value["history"] = [record_to_dict(attempt) for attempt in job.history]
     return b'%b,"payload":%b' % (_text(value)[1:-1], _embedded(job.payload))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from time import monotonic
 
 from redrive.jobs.job import Category, Job, State
@@ -110,21 +111,14 @@ def _candidates(
         where = _conditions(tx, query, after, "updated")
         where.add("+state IN (SELECT value FROM json_each(?))", tx.array(sorted(states)))
         return _select(tx, named[0][0], where, query, most)
-    if not query.by_change and len(states) == len(State) and not _is_narrow(query):
+    is_narrow = query.handler or query.lane or query.category
+    if not query.by_change and len(states) == len(State) and not is_narrow:
         return _select(tx, "jobs_by_id", _conditions(tx, query, after, "updated"), query, most)
     found: list[Found] = []
     for state in states:
         found += _of_state(tx, state, query, after, most)
-    found.sort(key=None if query.by_change else _id, reverse=True)
+    found.sort(key=None if query.by_change else itemgetter(1), reverse=True)
     return found[:most]
-
-
-def _id(one: Found) -> str:
-    return one[1]
-
-
-def _is_narrow(query: Query) -> bool:
-    return bool(query.handler or query.lane or query.category)
 
 
 def _names(tx: SqliteTx, query: Query) -> list[tuple[str, str, tuple[object, ...]]]:

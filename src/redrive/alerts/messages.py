@@ -52,6 +52,12 @@ class Message:
     """The same as numbers and names, for machines."""
 
     @classmethod
+    def of(cls, title: str, lines: Sequence[str], *, head: str = "", **fields: Any) -> Message:
+        """Write a message of a title and lines, both harmless; `head` stands before the title."""
+        text = harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True)
+        return cls(title=harmless(head + title, TITLE), text=text, **fields)
+
+    @classmethod
     def read(cls, value: Mapping[str, Any]) -> Message:
         """Make a message of what a job carries."""
         return cls(**{name: value[name] for name in cls.__annotations__ if name in value})
@@ -221,14 +227,13 @@ def _message(
     *,
     kind: str = "",
 ) -> Message:
-    subject = change.subject
-    head = f"[{_HEADS[change.state]}] {subject}: {title}"
-    return Message(
+    return Message.of(
+        title,
+        lines,
+        head=f"[{_HEADS[change.state]}] {change.subject}: ",
         type=kind or f"redrive_{change.state}",
         state=change.state,
-        subject=subject,
-        title=harmless(head, TITLE),
-        text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
+        subject=change.subject,
         at=now,
         facts=facts,
     )
@@ -245,19 +250,10 @@ def folded(changes: Sequence[Change], now: float, source: Source) -> Message:
     command = source.command("redrive groups --new")
     lines += [f"Look: {command}", *source.lines()]
     title = f"{len(changes):,} changes at once"
-    return Message(
-        type="redrive_many",
-        state="many",
-        subject="many",
-        title=title,
-        text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
-        at=now,
-        facts={
-            "subjects": [change.subject for change in ordered],
-            "command": command,
-            **source.facts(),
-        },
-    )
+    subjects = [change.subject for change in ordered]
+    facts = {"subjects": subjects, "command": command, **source.facts()}
+    many = {"type": "redrive_many", "state": "many", "subject": "many"}
+    return Message.of(title, lines, **many, at=now, facts=facts)
 
 
 def _short(change: Change) -> str:
@@ -269,11 +265,8 @@ def _short(change: Change) -> str:
 
 def plain(title: str, text: str, now: float, *, state: str = "test") -> Message:
     """Return a message about Redrive itself."""
-    text = harmless(f"{title}\n{text}", LONGEST, keep_newlines=True)
-    title = harmless(title, TITLE)
-    return Message(
-        type=f"redrive_{state}", state=state, subject="redrive", title=title, text=text, at=now
-    )
+    kind = f"redrive_{state}"
+    return Message.of(title, [text], type=kind, state=state, subject="redrive", at=now)
 
 
 def harmless(text: str, limit: int, *, keep_newlines: bool = False) -> str:

@@ -38,9 +38,9 @@ class Dispatcher:
         self,
         runtime: Runtime,
         leases: Leases,
-        *,
         concurrency: int,
         program: str | None,
+        *,
         notify: Callable[[], None],
     ) -> None:
         self.concurrency = concurrency

@@ -89,11 +89,10 @@ class Wording:
             for place in _PLACE.findall(template):
                 if place not in known:
                     more = '; list it in fields=["…"]' if place.startswith(_PAYLOAD) else ""
-                    msg = (
+                    raise UsageError(
                         f"the template of {handler} uses {{{place}}}, which is not allowed{more}; "
                         f"known: {', '.join(sorted(known))}"
                     )
-                    raise UsageError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,11 +203,10 @@ def finished(result: object) -> object:
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result):
             result.close()
-        msg = (
+        raise GiveUp(
             f"the handler returned a {type(result).__name__}, which was not awaited; "
             "write the handler as async def"
         )
-        raise GiveUp(msg)
     return result
 
 

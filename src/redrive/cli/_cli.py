@@ -99,11 +99,10 @@ class Cli:
         from redrive.errors import UsageError  # noqa: PLC0415 - click is not loaded for this
 
         if self.config.store.startswith("memory:"):
-            msg = (
+            raise UsageError(
                 "a memory: store exists only inside one process, so this command would see an empty "
                 f"one (set by: {self.config.source}); name a file or a database with --store"
             )
-            raise UsageError(msg)
         return self.config.store
 
     def show(self, view: View, *, then: str = "") -> None:

@@ -60,10 +60,9 @@ def selection_of(options: dict[str, Any], usual: Iterable[State] = tuple(State))
     words = [*_words(options["selectors"]), *ages]
     filters = cast("Filters", {n: options[n] for n in _TEXTS if options[n] is not None})
     if empty := [name for name, value in filters.items() if not str(value).strip()]:
-        msg = (
+        raise UsageError(
             f"--{empty[0]} is empty, which would select every job: add a value or remove the option"
         )
-        raise UsageError(msg)
     asked = [*options["selectors"], *(f"state:{state}" for state in options["states"])]
     asked += [*(f"{name}:{value}" for name, value in filters.items()), *ages]
     if options["states"]:

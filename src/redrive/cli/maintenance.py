@@ -188,15 +188,15 @@ def cleanup(
     if name and dry_run:
         raise click.UsageError("--dry-run counts by age: add --completed, --resolved or --dead")
     if not name and not spans:
-        msg = (
+        raise click.UsageError(
             "name your program (MODULE:APP), whose policies set how long jobs are kept, or add ages"
         )
-        raise click.UsageError(msg)
     if name:
         with load_app(cli, name) as app:
             _show_removed(cli, app.cleanup())
         return
-    with cli.opened(read_only=dry_run, keep=_keep(spans)) as app:
+    keep = Keep(*(spans.get(state) for state in ("completed", "resolved", "dead")))
+    with cli.opened(read_only=dry_run, keep=keep) as app:
         old = [app.desk.jobs.ids(state=state, older_than=age) for state, age in spans.items()]
         number = sum(1 for jobs in old for _ in jobs)
         if dry_run:
@@ -208,10 +208,6 @@ def cleanup(
             need_terminal(f"removing {plural(number, 'job')} permanently")
             confirm(f"Remove {plural(number, 'job')} permanently?")
         _show_removed(cli, app.cleanup())
-
-
-def _keep(spans: dict[str, float]) -> Keep:
-    return Keep(spans.get("completed"), spans.get("resolved"), spans.get("dead"))
 
 
 def _show_removed(cli: Cli, number: int) -> None:

@@ -76,16 +76,12 @@ def run(
         hint = "`redrive runs` lists runs; `redrive work MODULE:APP` starts a worker"
         raise Stop("usage", msg, hint=hint, exits=USAGE)
     with cli.acting(read_only=action is None) as desk:
-        if action == "pause":
-            chosen = desk.runs.pause(number, reason=reason)
-        elif action == "resume":
-            chosen = desk.runs.resume(number, reason=reason)
-        elif action == "cancel":
-            chosen = desk.runs.cancel(number, reason=reason)
-        elif rate is not None:
-            chosen = desk.runs.set_rate(number, rate, reason=reason)
+        runs = desk.runs
+        verbs = {"pause": runs.pause, "resume": runs.resume, "cancel": runs.cancel}
+        if rate is not None:
+            chosen = runs.set_rate(number, rate, reason=reason)
         else:
-            chosen = desk.runs.get(number)
+            chosen = verbs[action](number, reason=reason) if action else runs.get(number)
         if watch:
             from redrive.cli._follow import follow  # noqa: PLC0415 - it shows runs by this module
 

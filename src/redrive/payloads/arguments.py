@@ -173,11 +173,10 @@ def _annotated(function: Callable[..., object]) -> Callable[..., object]:
 def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
     if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
         kind = "positional-only" if parameter.kind is parameter.POSITIONAL_ONLY else "*args"
-        msg = (
+        raise UsageError(
             f"handler {name!r}: parameter {parameter.name!r} is {kind}, but arguments are kept by "
             "name; make it an ordinary parameter"
         )
-        raise UsageError(msg)
 
 
 def encode(value: Any, hint: Any, path: str) -> object:

@@ -112,10 +112,9 @@ def add_secret_names(names: Iterable[str]) -> None:
         plain = _plain(name)
         bare = _joined(plain).replace("_", "") if plain.isascii() else plain.casefold()
         if not bare:
-            msg = (
+            raise UsageError(
                 f"a secret name must have letters in it, such as 'customer_number'; found {name!r}"
             )
-            raise UsageError(msg)
         more.add(bare)
     if len(more) > known:
         _says_secret.cache_clear()

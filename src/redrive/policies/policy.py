@@ -140,11 +140,10 @@ def when(
     if checks.is_plain_function(error):
         return replace(rule, test=cast("Callable[[BaseException], bool]", error))
     meaning = "'vendor.errors.Busy'" if isinstance(error, str) else meant(error)
-    msg = (
+    raise UsageError(
         "when() takes a class of errors, a tuple of classes, a dotted name or a plain function: write"
         f" when({meaning}, {rule.then.value!r}); found {error!r}"
     )
-    raise UsageError(msg)
 
 
 def _are_errors(value: object) -> bool:

@@ -109,11 +109,10 @@ def _make_directory(place: Path) -> None:
 def _check_filesystem(place: Path, *, allow_network: bool) -> None:
     kind = filesystem_of(place.parent)
     if kind in _NETWORK and not allow_network:
-        msg = (
+        raise StoreError(
             f"{place} is on a network file system ({kind}), where locks and syncs cannot be "
             "trusted; use a local disk or PostgreSQL, or pass allow_network=True and risk losing jobs"
         )
-        raise StoreError(msg)
     if kind == "overlay":
         log.warning("%s is on a container's own layer: ephemeral, gone with the container", place)
 
@@ -334,12 +333,11 @@ class FileLock:
         pause = 0.0002
         while not self._try():
             if time.monotonic() > end:
-                msg = (
+                raise StoreBusy(
                     f"process {self._holder()} has held {self.place} for over {self._patience:g} s; "
                     "it may be stopped or hang: let it finish, or end it, then repeat. "
                     "Redrive never breaks a lock"
                 )
-                raise StoreBusy(msg)
             time.sleep(pause)
             pause = min(pause * 1.5, 0.01)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple, get_args
 
@@ -262,7 +263,9 @@ def folded(
     variants: dict[tuple[int, int], tuple[int, float]] = {}
     changed: dict[int, GroupRecord] = {}
     lane_limit, group_limit = _Limit(MOST_LANES, lanes), _Limit(MOST_GROUPS, groups)
-    for at, counts in sorted((Tick(min(at, now), counts) for at, counts in ticks), key=_time):
+    for at, counts in sorted(
+        (Tick(min(at, now), counts) for at, counts in ticks), key=attrgetter("at")
+    ):
         for span in SPANS:
             start = start_of(at, span)
             for lane, numbers in counts.lanes.items():
@@ -314,10 +317,6 @@ def after_deaths(record: GroupRecord, count: GroupCount, at: float) -> GroupReco
         since=at if begins else record.since,
         regressed=at if after_resolved else record.regressed,
     )
-
-
-def _time(tick: Tick) -> float:
-    return tick.at
 
 
 class _Limit:

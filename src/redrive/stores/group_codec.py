@@ -68,11 +68,10 @@ def check_changes(changes: Mapping[str, object]) -> None:
     """Raise UsageError unless people may set all of these fields to these values."""
     unknown = changes.keys() - SET_BY_PEOPLE
     if unknown:
-        msg = (
+        raise UsageError(
             f"{', '.join(sorted(unknown))} of a group cannot be set; "
             f"what can be set: {', '.join(sorted(SET_BY_PEOPLE))}"
         )
-        raise UsageError(msg)
     try:
         check_types(GroupRecord, dict(changes))
     except TypeError as error:

@@ -202,9 +202,8 @@ def bounded(chunks: Iterable[Sequence[PlannedJob]]) -> Iterator[list[PlannedJob]
     for chunk in chunks:
         planned += len(chunk)
         if len(chunk) > PLAN_CHUNK or planned > MOST_PLANNED:
-            msg = (
+            raise UsageError(
                 f"a plan has at most {MOST_PLANNED:,} jobs, {PLAN_CHUNK:,} in a chunk; "
                 "found more: use the command line for so many"
             )
-            raise UsageError(msg)
         yield list(chunk)

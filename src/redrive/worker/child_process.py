@@ -53,11 +53,10 @@ class Process:
 
     def __init__(self, program: str, wake: int) -> None:
         if is_child():
-            msg = (
+            raise ChildFailed(
                 "a child process tried to start children: the program starts its work when "
                 "it is imported; put that code under `if __name__ == '__main__':`"
             )
-            raise ChildFailed(msg)
         self._open = contextlib.ExitStack()
         with self._open, contextlib.ExitStack() as theirs:
             self._popen = self._start(program, theirs)

@@ -312,7 +312,9 @@ class ProgressLog:
         taken, before = ever["taken"], self._last_taken
         self._last_taken = taken
         # A worker that still takes jobs need not ask, which costs more the longer the queue is.
-        if before == taken != self._empty_at and self._is_empty():
+        if before != taken or taken == self._empty_at:
+            return
+        if not self._runtime.store.find(Query(states=_QUEUED, limit=1)).jobs:
             self._empty_at = taken
             log.info("the queue is empty", extra={"event": "empty"})
 
@@ -330,6 +332,3 @@ class ProgressLog:
         }
         text = "%d taken, %d succeeded, %d failed, %d died, %d returned"
         log.info(text, *fields.values(), extra={"event": "worked", **fields})
-
-    def _is_empty(self) -> bool:
-        return not self._runtime.store.find(Query(states=_QUEUED, limit=1)).jobs

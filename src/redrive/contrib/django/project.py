@@ -75,11 +75,10 @@ def store_url() -> str:
         name = str(database["NAME"])
         in_memory = connection.is_in_memory_db()
         return "memory:" if in_memory else str(Path(name).absolute().with_name("redrive.db"))
-    msg = (
+    raise UsageError(
         f"DATABASES[{_alias()!r}] uses {database['ENGINE']}, where Redrive has no store: name "
         'one in your settings, such as REDRIVE = {"store": "/var/lib/shop/redrive.db"}'
     )
-    raise UsageError(msg)
 
 
 def _settings() -> dict[str, Any]:

@@ -81,11 +81,10 @@ def open_writer(place: Path, patience: float) -> sqlite3.Connection:
     try:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            msg = (
+            raise StoreError(
                 f"{place} cannot be written in WAL mode (SQLite says {mode!r}); "
                 "keep it on a local disk"
             )
-            raise StoreError(msg)
         for setting in _WRITER_SETTINGS:
             connection.execute(setting)
         connection.execute("PRAGMA synchronous = FULL")
@@ -264,12 +263,11 @@ def _check_old(connection: sqlite3.Connection, place: Path, at_most: int | None)
         check_version(url_of(place), 1, VERSION)
     needed, free = int(jobs * _BYTES_A_JOB + 2 * failures), free_bytes(place)
     if free < needed:
-        msg = (
+        raise StoreFull(
             f"{place} needs about {needed:,} bytes of free disk for the migration to schema {VERSION}; "
             f"found {free:,}. Free space, then run `redrive migrate --store {place}`; nothing was "
             "changed"
         )
-        raise StoreFull(msg)
 
 
 _BYTES_A_JOB = 1000

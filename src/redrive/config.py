@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, cast
 from redrive.errors import UsageError
 
 DEFAULT = "redrive.db"
-KEYS = ("store", "app", "endpoints", "alerts", "mask", "import", "web")
-"""What a file may say."""
+KEYS = ("store", "app", "endpoints", "alerts", "mask", "import", "web")  # what a file may say
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
 

@@ -21,8 +21,7 @@ from redrive.jobs.durations import Duration
 from redrive.payloads.masking import MASK, mask_text
 from redrive.registry import check_name
 
-SECONDS = 10.0
-"""How long one message may take to be sent."""
+SECONDS = 10.0  # how long one message may take to be sent
 _ANSWER = 300
 _HEADER, _SECTION = 150, 2900  # the most characters that Slack accepts in a header and in a section
 _ANY_URL = "https://channel.invalid/"

@@ -21,8 +21,7 @@ from redrive.jobs.job import Job
 from redrive.payloads.masking import inert, mask_text
 from redrive.registry import check_name
 
-LONGEST = 2000
-"""Characters of a message, at most."""
+LONGEST = 2000  # characters of a message, at most
 TITLE = 200
 KEY = 60
 _HANDLERS = 5  # how many handlers a text names

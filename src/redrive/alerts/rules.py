@@ -21,12 +21,10 @@ State = Literal[
 ]  # fmt: skip
 """What a message is about."""
 
-SPAN = 600.0
-"""Seconds in which growth is measured."""
+SPAN = 600.0  # seconds in which growth is measured
 GAPS = (60.0, 600.0, 3600.0)
 """Seconds before a cause's second, third and every later message about growth."""
-FEWEST = 10
-"""A cause with fewer jobs is never reported as growing."""
+FEWEST = 10  # a cause with fewer jobs is never reported as growing
 KEPT = 30 * 86400.0
 """Seconds for which an ended subject is kept: a cause that comes back in this time is a regression."""
 _TEN = 10

@@ -51,10 +51,8 @@ POLICY = Policy(
     keep=Keep(dead=30 * 86400.0),
 )
 """A message is retried for a day, whatever is wrong: the channel may be repaired."""
-FEW = 5
-"""More changes than this at once are folded into one message."""
-MOST = 20
-"""Messages in ten minutes, at most; what comes then is folded later."""
+FEW = 5  # more changes than this at once are folded into one message
+MOST = 20  # messages in ten minutes, at most; what comes then is folded later
 _SPAN = 600.0
 _NOTE, _TURN, _CHANNELS = "alerts", "alerts:turn", "alert-channels"
 _CHANNELS_LAST = 30 * 86400.0

@@ -27,8 +27,7 @@ if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.jobs.clock import Clock
     from redrive.policies.policy import Keep
 
-REPORT_EVERY = 10.0
-"""Seconds between two lines of progress, where no bar can be shown."""
+REPORT_EVERY = 10.0  # seconds between two lines of progress, where no bar can be shown
 
 
 class Cli:

@@ -26,8 +26,7 @@ from redrive.desk.selection import USUAL, Filters, Selection
 from redrive.desk.selectors import no_job
 from redrive.jobs.transitions import Verb
 
-NAMED = 5
-"""How many missing jobs are named."""
+NAMED = 5  # how many missing jobs are named
 
 Function = Callable[..., None]
 

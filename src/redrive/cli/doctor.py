@@ -34,14 +34,10 @@ from redrive.jobs.clock import SystemClock
 from redrive.jobs.durations import words
 from redrive.jobs.job import State
 
-SKEW, BAD_SKEW = 2.0, 60.0
-"""Seconds by which the store's clock may differ from ours."""
-ROOM, BAD_ROOM = 1_000_000_000, 100_000_000
-"""Bytes that should be free on the store's disk."""
-GROWTH = 10
-"""Deaths within ten minutes that are worth a look."""
-LATE_EVENTS = 600.0
-"""Seconds for which an event may wait for its listener."""
+SKEW, BAD_SKEW = 2.0, 60.0  # seconds by which the store's clock may differ from ours
+ROOM, BAD_ROOM = 1_000_000_000, 100_000_000  # bytes that should be free on the store's disk
+GROWTH = 10  # deaths within ten minutes that are worth a look
+LATE_EVENTS = 600.0  # seconds for which an event may wait for its listener
 
 Level = Literal["ok", "warn", "bad"]
 

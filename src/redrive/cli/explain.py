@@ -26,8 +26,7 @@ from redrive.jobs.job import Failure
 from redrive.policies.policy import Policy
 from redrive.policies.presets import PRESETS
 
-LONGEST = 1 << 20
-"""Bytes of a traceback that are read, from its end."""
+LONGEST = 1 << 20  # bytes of a traceback that are read, from its end
 _FACTS = fields("error category why status code hint:span hint_source policy")
 _STEPS = fields("failure:number lowest:exact highest:exact then:word because:prose")
 

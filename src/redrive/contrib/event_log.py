@@ -27,8 +27,7 @@ Line: TypeAlias = dict[str, Any]
 
 
 _LONGEST = 500  # characters of an error's text
-LONGEST_VALUE = 10_000
-"""Characters of a value that JSON cannot hold and that is kept as text."""
+LONGEST_VALUE = 10_000  # characters of a value that JSON cannot hold and that is kept as text
 _STATUS = {
     State.RUNNING: "failed",
     State.COMPLETED: "success",

@@ -131,8 +131,7 @@ class Hidden:
                     )
 
 
-VALUE = ""
-"""The last step of the path of a value: what stands there, not its name."""
+VALUE = ""  # the last step of the path of a value: what stands there, not its name
 
 
 def _is_named(path: Path) -> bool:

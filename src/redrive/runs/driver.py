@@ -20,10 +20,8 @@ from redrive.runs.run_records import Counts, Phase, Run
 from redrive.stores.contract import Query, Store, every
 from redrive.stores.note_verbs import Note
 
-EVERY = 1.0
-"""Seconds between two looks."""
-CHUNK = 10_000
-"""How many jobs are tagged in one step."""
+EVERY = 1.0  # seconds between two looks
+CHUNK = 10_000  # how many jobs are tagged in one step
 _TURN = "runs:turn"  # the note of the worker that drives now
 _LASTS = 5.0
 _FIRST = 60.0  # seconds that a run waits, at most, for the first job to ask providers in cooldown

@@ -13,14 +13,10 @@ from redrive.errors import UsageError
 from redrive.jobs import checks
 from redrive.runs.run_records import Counts, Run, Spec
 
-SLICE = 1000
-"""How many jobs of a run are let go and not yet tried, at most."""
-AHEAD = 2.0
-"""Seconds for which jobs are let go in advance: what is let go can be paused no more."""
-RAMP_STEP = 10.0
-"""Seconds after which a ramp doubles; it begins at a tenth of the rate."""
-JUDGED_FROM = 10
-"""How many jobs must have been tried before a share of them means anything."""
+SLICE = 1000  # how many jobs of a run are let go and not yet tried, at most
+AHEAD = 2.0  # seconds for which jobs are let go in advance: what is let go can be paused no more
+RAMP_STEP = 10.0  # seconds after which a ramp doubles; it begins at a tenth of the rate
+JUDGED_FROM = 10  # how many jobs must have been tried before a share of them means anything
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(?:/\s*(s|m|h))?")
 _STOP = re.compile(r"(\d{1,9})|(\d{1,3}(?:\.\d{1,9})?)\s*%")

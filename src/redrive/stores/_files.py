@@ -28,8 +28,7 @@ from redrive.payloads.escaping import inert
 
 log = logger.log.getChild("store")
 
-PATIENCE = 30.0
-"""Seconds to wait for another process's lock before giving up."""
+PATIENCE = 30.0  # seconds to wait for another process's lock before giving up
 
 _NETWORK = frozenset(
     (

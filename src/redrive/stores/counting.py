@@ -29,8 +29,7 @@ KEPT: Mapping[int, float] = {60: 86400.0, 3600: 30 * 86400.0}
 MOST_LANES, MOST_GROUPS = 500, 1000
 """How many lanes and groups one bucket tells apart; the rest count as OTHER_LANE, OTHER_GROUP."""
 OTHER_LANE, OTHER_GROUP = "", 0
-FOLD_EVERY = 10.0
-"""Seconds after which the writer of a tick folds."""
+FOLD_EVERY = 10.0  # seconds after which the writer of a tick folds
 _QUIET = 86400.0  # seconds without a death after which the next death begins a new incident
 _MOST_WAITING = 1000  # how many counts wait apart before they are added up
 _WRITE_EVERY = 1.0  # seconds for which counts without deaths may wait in the process

@@ -34,8 +34,7 @@ COLUMNS = (
     "lease_end", "boot", "payload", "original",
 )  # fmt: skip
 """The fields of a job that are columns of some table, by their names in `Job`."""
-GIVEN = ("tags", "release", "own_max_attempts", "origin")
-"""The fields in `given`."""
+GIVEN = ("tags", "release", "own_max_attempts", "origin")  # the fields in `given`
 _REST = (
     "detail", "spent", "crashes", "redrives", "failure", "resolution", "edits", "folded", "died_at",
     "failed_release", "failed_in_run",

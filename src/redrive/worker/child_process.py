@@ -41,8 +41,7 @@ from redrive.stores._codec import failure_from_dict, head_to_dict, job_from_dict
 
 Message = dict[str, Any]
 
-KEPT = 64 * 1024
-"""Bytes of output of one attempt that are passed on."""
+KEPT = 64 * 1024  # bytes of output of one attempt that are passed on
 _CHUNK = 64 * 1024
 _TICK = 1.0
 _BLIND_TICK = 0.05  # seconds between two checks of a process whose end the kernel cannot announce

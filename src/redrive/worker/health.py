@@ -50,8 +50,7 @@ _STORE_PATIENCE = 5.0  # seconds that a store has to come back: somebody may mov
 _CHECK_EVERY = 1.0  # seconds between two checks of the process
 _CHECK_PATIENCE = 3.0
 """Seconds for which all checks, or all rounds, must fail: descriptors may be used up for a moment."""
-RUINED_GRACE = 2.0
-"""Seconds in which a process that cannot work any more has to end."""
+RUINED_GRACE = 2.0  # seconds in which a process that cannot work any more has to end
 _FILE = 1 << 26  # bytes of a file that a process must be able to make; nothing is written
 _NAMED = 5  # how many handlers a worker names of those that it runs now
 _LOOP_EVERY = 0.25  # seconds between two checks of the event loop

@@ -37,8 +37,7 @@ _LONGEST_WAIT = 2.0
 _AHEAD = 0.1  # seconds of work that may wait here for a free slot
 _WINDOW = 0.02
 _STALE = 1.0
-LOG_EVERY = 1.0
-"""Seconds between two checks whether the queue is empty."""
+LOG_EVERY = 1.0  # seconds between two checks whether the queue is empty
 _SUM_EVERY = 10.0
 _QUEUED = frozenset({State.PENDING, State.RUNNING})
 

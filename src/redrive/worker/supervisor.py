@@ -30,10 +30,8 @@ from types import FrameType
 from redrive.jobs.logger import log
 from redrive.worker.health import Silence
 
-LOST = 74
-"""The exit code of a worker whose store is gone: only opening it again can help."""
-REPLACE = 75
-"""The exit code of a worker that asks to be replaced."""
+LOST = 74  # the exit code of a worker whose store is gone: only opening it again can help
+REPLACE = 75  # the exit code of a worker that asks to be replaced
 OUTDATED = 8
 """The exit code of a worker whose store an older Redrive wrote: starting it again cannot help."""
 WATCHDOG = 8.0
@@ -53,8 +51,7 @@ _LONGEST_WAIT = 5.0
 _LONGEST_PAUSE = 1.0
 """The same for one that had started: somebody else killed it, and its work waits."""
 _SPARE = 5.0  # seconds that workers have, beyond their own grace, before they are killed
-HURRIED = 1.0
-"""Seconds that running jobs have once somebody asked twice."""
+HURRIED = 1.0  # seconds that running jobs have once somebody asked twice
 _SLOWEST_ROUND = 0.5
 """Seconds of one round that count as silence of the workers, at most. In a longer round the supervisor
 itself did not run: it was stopped, or the machine was."""

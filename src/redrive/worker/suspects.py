@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from redrive.registry import Entry
     from redrive.worker.dispatch import Dispatcher
 
-EVERY = 1.0
-"""Seconds between two claims of suspects, while there are none."""
+EVERY = 1.0  # seconds between two claims of suspects, while there are none
 _BEGAN = "began:"  # the prefix of notes of attempts that began; the holder follows
 _BEGAN_LASTS = 7 * 86400.0
 """Seconds after which such a note may expire: then its holder's attempts count as begun."""

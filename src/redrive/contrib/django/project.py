@@ -21,8 +21,7 @@ from redrive.app import Redrive
 from redrive.errors import UsageError
 from redrive.registry import Entry, Registry
 
-APP = "redrive.contrib.django:app"
-"""The name by which workers and their children import the app."""
+APP = "redrive.contrib.django:app"  # the name by which workers and their children import the app
 _OURS = ("database", "modules", "store")  # the keys of REDRIVE that are not passed on to `Redrive`
 
 

@@ -22,8 +22,7 @@ from redrive.stores.contract import Store
 R = TypeVar("R")
 Row = tuple[Any, ...]
 Args = Sequence[object]
-LAST = "\U0010ffff"
-"""Sorts after everything a name can continue with."""
+LAST = "\U0010ffff"  # sorts after everything a name can continue with
 
 _HERE = Path(__file__).parent  # not by importlib.resources, which takes as long as all of us
 _NAME = re.compile(r"^-- name: (\w+).*\n", re.MULTILINE)

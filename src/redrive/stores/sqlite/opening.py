@@ -18,14 +18,12 @@ from redrive.stores.contract import check_newest, check_version
 from redrive.stores.sqlite import upgrade
 from redrive.stores.sqlite.errors import foreign
 
-APPLICATION_ID = 0x52647276
-"""`Rdrv` in the file's header: how `file` and we recognise a store."""
+APPLICATION_ID = 0x52647276  # `Rdrv` in the file's header: how `file` and we recognise a store
 
 FULL, NORMAL = 2, 1
 """`PRAGMA synchronous`: synced at every commit, or only when the log is taken over."""
 
-VERSION = 2
-"""The version of the schema that this program reads and writes."""
+VERSION = 2  # the version of the schema that this program reads and writes
 SCHEMA = Path(__file__).parent.parent.joinpath("sql", "sqlite", "schema.sql").read_text("utf-8")
 
 _STRICT_SINCE = (3, 37)

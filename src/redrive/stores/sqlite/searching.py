@@ -21,8 +21,7 @@ from redrive.stores.sql.tx import LAST
 from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 
-FEW = 20_000
-"""Up to so many jobs of a state are sorted rather than looked for in the order of ids."""
+FEW = 20_000  # up to so many jobs of a state are sorted rather than looked for in the order of ids
 FIRST_CHUNK, CHUNK = 250, 2000
 """How many jobs are looked at before the clock is, where no index answers; twice as many each time."""
 OF_KIND = (

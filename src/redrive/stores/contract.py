@@ -53,8 +53,7 @@ Durability = Literal["full", "relaxed", "memory"]
 
 _PAGE = 1000
 
-_NOW = 0.05
-"""Seconds by which two readings of a clock may differ and still mean now."""
+_NOW = 0.05  # seconds by which two readings of a clock may differ and still mean now
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""

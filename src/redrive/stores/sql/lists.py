@@ -64,8 +64,7 @@ class SqlLists(SqlGroups):
             try:
                 return evolve(job, history=tuple(attempt_from_json(text) for (text,) in records))
             except StoreDamaged as error:
-                msg = f"job {job_id}: {error}"
-                raise StoreDamaged(msg) from error
+                raise StoreDamaged(f"job {job_id}: {error}") from error
 
         return self._read(work)
 

@@ -96,4 +96,4 @@ class Live(NamedTuple):
 
 def live_of(desk: Desk) -> Live:
     """Read what happens now."""
-    return Live(status_of(desk), desk.store.lane_curve(60, MINUTES))
+    return Live(status_of(desk, groups=[]), desk.store.lane_curve(60, MINUTES))

@@ -122,6 +122,8 @@ class Query:
 
     When they are over, the page ends early: its cursor goes on from there, its scope says how far.
     """
+    history: bool = False
+    """With the attempts of each job."""
     by_change: bool = False
     """Newest change first instead of newest submit first."""
     limit: int = 100
@@ -138,7 +140,7 @@ class Scope(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some jobs (without history), newest first, and where to go on; no cursor at the end."""
+    """Some jobs (without history unless asked for), newest first, and where to go on; no cursor at the end."""
 
     jobs: list[Job]
     cursor: str | None = None

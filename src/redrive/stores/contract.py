@@ -157,7 +157,9 @@ class Count(NamedTuple):
     """Of the last failure in this life or, for a finished job, ever; None without one."""
     jobs: int
     oldest: float | None
-    """Pending: the earliest due time. Running: none. Others: the earliest last change."""
+    """Pending: the earliest due time. Running: none. Dead: the earliest death. Others: the earliest
+    last change, which also counts for a job whose death is not known or is later (a clock was set back).
+    """
 
     def is_due(self, now: float) -> bool:
         """Return True if some of them can be claimed now."""

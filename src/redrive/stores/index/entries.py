@@ -84,8 +84,9 @@ class Entry:
     @property
     def ended(self) -> float:
         """Since when it counts as ended: a dead letter from its death on, else its last change."""
-        is_dead = self.state is State.DEAD and self.died is not None
-        return min(self.died, self.updated) if is_dead else self.updated
+        if self.state is State.DEAD and self.died is not None:
+            return min(self.died, self.updated)
+        return self.updated
 
 
 _STATES: Mapping[str, State] = {state.value: state for state in State}

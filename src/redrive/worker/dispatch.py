@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _HAND_OVER = 0.02
 """Seconds to wait, at most, until a last attempt has begun."""
-_DEAF = 5.0
-"""Seconds after its time limit in which an async handler may still end by itself."""
 
 
 class Dispatcher:
@@ -325,12 +323,8 @@ class Dispatcher:
     def give_up_late(self) -> None:
         """Settle what ran past its limit and cannot be ended; its thread is lost to us."""
         self._pool.refill()
-        now = time.monotonic()
         for task in list(self.running):
-            limit = task.entry.timeout
-            if limit is None or task.child is not None or not task.began:
-                continue
-            if now - task.began < limit + (_DEAF if task.entry.is_async else 0.0):
+            if not task.is_late:
                 continue
             if (
                 task.entry.is_async

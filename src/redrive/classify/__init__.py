@@ -65,7 +65,7 @@ def _failure(
     return altered(
         UNSAID,
         category=category,
-        why=error_text(finding.why, secrets, limit=_LINE),
+        why=error_text("; ".join([finding.why, *judge.raised]), secrets, limit=_LINE),
         type=name_of(type(exc))[:_LINE],
         message=message,
         code=code,

@@ -216,9 +216,18 @@ def fit_name(text: str) -> str:
     return _UNFIT.sub("_", text)[:64] or "_"
 
 
+def program_name(text: str) -> str:
+    """Make a name of the name of a table or a file; one in another script says nothing."""
+    return fit_name(text) if re.search("[A-Za-z0-9]", text) else IMPORTED
+
+
 def key_of(format: str, ident: str) -> str:  # noqa: A002
     """Return the key under which a record is known: its format and its id."""
-    return visible(f"{format}:{ident}", format)
+    name = format
+    if not _KEY.fullmatch(format):
+        digest = hashlib.sha256(format.encode("utf-8", "surrogatepass")).hexdigest()
+        name = f"{program_name(format)}-{digest[:8]}"
+    return visible(f"{name}:{ident}", format)
 
 
 def visible(key: str, format: str) -> str:  # noqa: A002
@@ -226,7 +235,7 @@ def visible(key: str, format: str) -> str:  # noqa: A002
     if _KEY.fullmatch(key):
         return key
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{fit_name(format)}:{digest}"
+    return f"{program_name(format)}:{digest}"
 
 
 def is_id(text: object) -> bool:

@@ -18,10 +18,11 @@ from redrive import Redrive
 from redrive.desk.transfer.formats.quarantine import Quarantine
 from redrive.desk.transfer.mapping import FieldMapping
 from redrive.errors import UsageError
+from redrive.stores import open_store
 from redrive.testing import ManualClock
 from shopkit import Shop
 
-CSV = "番号,状態,本文\r\n1,失敗,改\n行\r\n2,完了,\"a,b\"\r\n".replace("改\n行", '"改\n行"')
+CSV = '番号,状態,本文\r\n1,失敗,改\n行\r\n2,完了,"a,b"\r\n'.replace("改\n行", '"改\n行"')
 RULES = (
     *("--map", "key=番号", "--map", "state=状態:失敗=dead,完了=completed"),
     *("--map", "payload.text=本文", "--handler", "a"),
@@ -178,7 +179,7 @@ def test_a_dry_run_needs_no_store(place: Shop) -> None:
 @pytest.mark.parametrize("url", ["sqlite:///old.db", "sqlite:"])
 def test_a_database_is_named_by_the_rules_of_a_store(place: Shop, url: str) -> None:
     with pytest.raises(UsageError) as store:
-        Redrive(url)
+        open_store(url)
     done = place.run("import", "--table", "email_queue", "--from", url, *IDS)
     assert (done.exit_code, str(store.value) in done.stderr) == (2, True), done.output
 
@@ -268,7 +269,9 @@ def test_an_export_replaces_the_part_of_a_killed_one(place: Shop) -> None:
     os.write(part, b"half a line of a killed export that is longer than what is written now" * 99)
     os.close(part)
     assert place.run("export", "-o", "out.jsonl").exit_code == 0
-    assert [json.loads(line)["job"]["handler"] for line in Path("out.jsonl").open()] == ["a"]
+    assert [
+        json.loads(line)["job"]["handler"] for line in Path("out.jsonl").read_text().splitlines()
+    ] == ["a"]
 
 
 def test_the_quarantine_is_written_so_that_people_can_read_it(place: Shop) -> None:

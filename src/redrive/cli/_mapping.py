@@ -205,11 +205,11 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     if proposal.naive and "assume_tz" not in plan.settings:
         plan = replace(plan, settings={**plan.settings, "assume_tz": "local"})
         asked = replace(asked, zone=local)
-        notes = [
-            *notes,
-            f"{', '.join(proposal.naive)}: no time zone, so the rows show local time; name the"
-            " zone with --assume-tz ZONE",
-        ]
+        columns = ", ".join(proposal.naive)
+        note = (
+            f"{columns}: no time zone, so the rows show local time; name it with --assume-tz ZONE"
+        )
+        notes = [*notes, note]
     constants = [*proposal.set, *given["set"]]
     mapping = FieldMapping.of(plan.name, proposal.map, set=constants, where=given["where"])
     options = {"--map": proposal.map, "--set": constants, "--where": given["where"]}

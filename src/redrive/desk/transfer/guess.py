@@ -123,9 +123,7 @@ class _Guess:
         for is_like in (str.__eq__, str.endswith, str.__contains__):
             for name in names:
                 for column in fitting:
-                    short = _short(column[-1])
-                    is_long = len(name.encode()) > 2  # noqa: PLR2004 - two letters, such as st
-                    if (is_long or is_like is str.__eq__) and is_like(short, name):
+                    if _is_named(column, name, is_like):
                         return column
         return None
 
@@ -172,7 +170,9 @@ class _Guess:
         pairs = [f"{_quoted(word)}={state or 'dead'}" for word, state in known.items()]
         if len(self._samples[column]) < self._rows:
             pairs.append("=dead")
-            self._notes.append(f"rows in which {written(column)} has no value become dead; check it")
+            self._notes.append(
+                f"rows in which {written(column)} has no value become dead; check it"
+            )
         self._add("state", column, ",".join(pairs))
 
     def _time(self, field: str) -> None:
@@ -200,8 +200,11 @@ class _Guess:
         if column is not None:
             self._add("payload", column)
             return
-        for one in [path for path in self._free if len(path) == 1]:
+        columns = [path for path in self._free if len(path) == 1]
+        for one in columns:
             self._add(f"payload.{written(one)}", one)
+        if not columns:
+            self._map.append("payload=*")
 
 
 def _most(fits: Callable[[object], bool], values: Sequence[object]) -> bool:
@@ -220,6 +223,14 @@ def _members(row: Fields, path: Path = ()) -> Iterator[tuple[Path, object]]:
         inner = parsed(value) if isinstance(value, str) and not is_payload else value
         if isinstance(inner, dict) and len(path) < _DEEPEST:
             yield from _members(cast("Fields", inner), (*path, name))
+
+
+def _is_named(column: Path, name: str, is_like: Callable[[str, str], bool]) -> bool:
+    """Return True if the name of a column is like this one; `retry.count` is also retrycount."""
+    if is_like is str.__eq__:
+        return name in {_short(column[-1]), _short("".join(column[-2:]))}
+    is_long = len(name.encode()) > 2  # noqa: PLR2004 - two letters, such as st
+    return is_long and is_like(_short(column[-1]), name)
 
 
 def _short(column: str) -> str:
@@ -282,4 +293,6 @@ def _is_naive(value: object, form: str) -> bool:
         moment(value, form, Asked())
     except times.NaiveTime:
         return True
+    except (ValueError, TypeError):
+        pass
     return False

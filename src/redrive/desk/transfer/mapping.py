@@ -172,7 +172,7 @@ class FieldMapping:
         draft.failings = self.failings(draft, line.value)
         name = f"{self.name}\0{draft.ident}"
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-        row = hashlib.sha256(json.dumps(line.value, sort_keys=True).encode()).hexdigest()[:20]
+        row = hashlib.sha256(_canonical(line.value).encode()).hexdigest()[:20]
         draft.origin = {**draft.origin, "row": row}
         draft.moment = int.from_bytes(digest[-5:]) / 1000
         return record.made(draft, asked, None, format=self.name)
@@ -200,7 +200,8 @@ class FieldMapping:
             origin={"key": key[0]} if [type(part) for part in key] == [int] else {},
         )
         for name in TIMES:
-            setattr(draft, name, self._time(name, value, asked))
+            if name in self.rules or name in self.constants:
+                setattr(draft, name, self._time(name, value, asked))
         return draft
 
     def failings(self, draft: Draft, value: Fields) -> list[Failing]:
@@ -320,6 +321,9 @@ class FieldMapping:
         return fields.written(members)
 
 
+_canonical = json.JSONEncoder(sort_keys=True).encode
+
+
 def mapped(pieces: Iterable[Piece], mapping: FieldMapping) -> Iterator[Piece]:
     """Pass on records, unless the first shows that the mapping is meant for others."""
     is_first = True
@@ -339,13 +343,17 @@ def moment(value: object, option: str, asked: Asked) -> float:
     named = times.zone_of(name) if name else None
     zone = (lambda: named) if named else asked.zone or times.no_zone
     if isinstance(value, str) and "%" in form:
-        with suppress(ValueError):
+        try:
             return times.moment(value, zone, form)
+        except times.NaiveTime:
+            raise
+        except ValueError:
+            pass
         if len(value.strip()) < _SHORTEST_EPOCH and _NUMBER.fullmatch(value):
             raise ValueError(f"is not a time in the format {form}: {value!r}")
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value) if "." in value else int(value)
-    return times.moment(value, zone, form)
+    return times.moment(value, zone, "" if "%" in form else form)
 
 
 def _last_line(trace: str, kind: str) -> tuple[str, str]:

@@ -33,6 +33,7 @@ _READS: Final = frozenset(
 _TABLE = re.compile(r'(?:"(?:[^"\0]|"")+"|[^".\0]+)(?:\.(?:"(?:[^"\0]|"")+"|[^".\0]+))?')
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 _DELIMITERS: Final = ",;\t|"
+_VERBATIM: Final = (Decimal, Raw)
 
 
 Source = IO[bytes] | Iterable[bytes] | Iterable[Piece]
@@ -80,7 +81,7 @@ def utf8(file: IO[bytes], encoding: str = "utf-8") -> Generator[IO[bytes]]:
     with TemporaryFile() as copy:
         for chunk in iter(partial(file.read, _CHUNK), b""):
             copy.write(decode(chunk).encode("utf-8", "surrogateescape"))
-        copy.write(decode(b"", True).encode("utf-8", "surrogateescape"))  # noqa: FBT003
+        copy.write(decode(b"", True).encode("utf-8", "surrogateescape"))
         copy.seek(0)
         yield copy
 
@@ -220,8 +221,11 @@ def _read(url: str, query: str, what: str) -> Iterator[Piece]:
 def piece_of(row: Mapping[str, object], number: int, offset: int = 0) -> Piece:
     """Make a piece of a row."""
     try:
-        members = (f"{_encode(str(name))}: {_text(value)}" for name, value in row.items())
-        text = "{" + ", ".join(members) + "}"
+        if any(isinstance(value, _VERBATIM) for value in row.values()):
+            members = (f"{_encode(str(name))}: {_text(value)}" for name, value in row.items())
+            text = "{" + ", ".join(members) + "}"
+        else:
+            text = _encode(row)
         return Piece(number, offset, text.encode("utf-8", "backslashreplace"), is_row=True)
     except (ValueError, TypeError, RecursionError) as error:
         text = json.dumps({str(name): repr(value) for name, value in row.items()})

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from redrive.errors import RedriveError
 from redrive.web import guard
 from redrive.web.call import Problem, problem_of
-from redrive.web.console.forms import UNDO, fields_of
+from redrive.web.console.forms import UNDO, back_of, fields_of
 from redrive.web.console.texts import Texts, language_of, languages, texts
 from redrive.web.messages import PATH, Request
 from redrive.web.reads import checked, query_of, read
@@ -75,13 +75,28 @@ def typed_path(request: HttpRequest) -> dict[str, str]:
 
 def is_part(request: HttpRequest) -> bool:
     """Return True if a page refreshes one of its parts, by itself."""
-    return str(request.scope["path"]).removeprefix(root_of(request)).startswith("/part/")
+    return address_of(request).startswith("/part/")
 
 
 def is_ahead(request: HttpRequest) -> bool:
     """Return True if nobody may ever see the answer: a preview of a link, or a page loaded ahead."""
     purposes = [request.headers.get(name, "") for name in ("sec-purpose", "purpose", "x-moz")]
     return request.method == "HEAD" or any("prefetch" in purpose for purpose in purposes)
+
+
+def address_of(request: HttpRequest) -> str:
+    """Return the path and query that were asked for, without the root."""
+    path = str(request.scope["path"]).removeprefix(root_of(request)) or "/"
+    query = request.scope["query_string"].decode("ascii", "replace")
+    return f"{path}?{query}" if query else path
+
+
+def came_from(request: HttpRequest) -> str:
+    """Return the page of ours that a form was on; the overview if the browser does not say."""
+    referer, host = request.headers.get("referer", ""), request.headers.get("host", "")
+    roots = [f"{scheme}://{host}{root_of(request)}" for scheme in ("http", "https")]
+    pages = [referer.removeprefix(root) for root in roots if referer.startswith(f"{root}/")]
+    return back_of({"back": "".join(pages)})
 
 
 async def form_of(request: HttpRequest) -> dict[str, str]:

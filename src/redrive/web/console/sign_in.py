@@ -5,7 +5,7 @@ Last use is what a person does: pages and forms. A refresh of a part is not, so 
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
@@ -16,6 +16,8 @@ from redrive.web.console.pages import Pages
 from redrive.web.console.requests import (
     HEADERS,
     Runner,
+    address_of,
+    came_from,
     form_of,
     is_ahead,
     is_part,
@@ -94,14 +96,10 @@ class SignIn:
 
     def first(self, request: HttpRequest) -> Response:
         """Lead somebody without a session to the sign-in, and back afterwards."""
-        path = request.scope["path"].removeprefix(root_of(request))
         if is_part(request):
             return Response("", 401, dict(HEADERS))
-        query = request.scope["query_string"].decode("ascii", "replace")
-        to = f"{path}?{query}" if query else path
-        if request.method != "GET":
-            to = urlsplit(request.headers.get("referer", "")).path.removeprefix(root_of(request))
-        more = f"?next={quote(to, safe='')}" if to not in {"", "/"} else ""
+        to = came_from(request) if request.method == "POST" else address_of(request)
+        more = f"?next={quote(to, safe='')}" if to != "/" else ""
         return redirect(request, f"/sign-in{more}")
 
     def cookie(self, request: HttpRequest) -> str:

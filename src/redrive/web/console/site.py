@@ -30,6 +30,7 @@ from redrive.web.console.requests import (
     LANGUAGE,
     Runner,
     Search,
+    address_of,
     as_problem,
     form_of,
     is_part,
@@ -243,8 +244,6 @@ class Console:
         return response
 
     def _visit(self, request: HttpRequest, session: Session, form: dict[str, str] | None) -> Visit:
-        query = request.scope["query_string"].decode("ascii", "replace")
-        path = request.scope["path"].removeprefix(root_of(request)) or "/"
         return Visit(
             app=self._app,
             health=self._health,
@@ -257,7 +256,7 @@ class Console:
             texts=texts_of(request),
             shared=self._shared,
             place=self._place,
-            address=f"{path}?{query}" if query else path,
+            address=address_of(request),
             form=form,
             notice=read_notice(request.cookies.get(self._entry.cookie(request) + _NOTICE, "")),
             cookie=self._entry.cookie(request),

@@ -44,7 +44,7 @@ and restart the server. `--no-auth` turns tokens off; it works on loopback addre
 **Hosts and origins.** A request for an unknown host name is refused (421; `--allow-host NAME` adds a name), \
 and so is a change that comes from a page of another origin (403). There are no CORS headers. An address \
 that other hosts can reach needs tokens, and `--tls-cert` with `--tls-key`, or `--behind-proxy` if a proxy \
-does TLS; headers that a proxy adds are ignored. The proxy must also limit the connections of each client: \
+does TLS; the API ignores headers that a proxy adds. The proxy must also limit the connections of each client: \
 the server accepts 200 in all.
 
 **Health checks.** `/healthz`: the process answers. `/readyz`: the store accepts writes. `/api/v1/health`: \

@@ -85,6 +85,17 @@ def test_a_form_that_is_too_large_is_a_page(shop: Desk, charge: str) -> None:
     shop.problems.clear()  # the browser reports the 413
 
 
+def test_a_plan_that_takes_long_says_so_until_it_is_there(shop: Desk, charge: str) -> None:
+    page = shop.visit(path="/jobs?q=state:dead")
+    page.locator("main form[data-rows]").dispatch_event("submit", {"bubbles": True})
+    expect(page.locator(".beat")).to_contain_text("many jobs can take some seconds")
+    page.locator(".pick button[name=one]").first.click()
+    expect(page.locator("h1")).to_contain_text("1 job")
+    page.go_back()
+    expect(page.locator("h1")).to_contain_text("Jobs")
+    expect(page.locator(".beat")).not_to_contain_text("seconds")
+
+
 def test_activity_is_filtered_and_exported(night: Desk, tmp_path: Path) -> None:
     page = night.visit("wall")
     page.keyboard.press("g")

@@ -268,9 +268,9 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims: attempt record, counters and new state in one step.
 
-        Gives the job as it is now, or None where the fence refused (then nothing changed). Failures
-        with a fingerprint put the job in its group; a group is made the first time one is stored,
-        never by a settlement that is refused.
+        Returns the job as it is now, except that `run` may be that of the claim; None where the fence
+        refused (then nothing changed). Failures with a fingerprint put the job in its group; a group
+        is made the first time one is stored, never by a settlement that is refused.
         """
 
     @abstractmethod

@@ -13,7 +13,7 @@ from redrive.alerts import Alerts, listing
 from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
 from redrive.desk.shared_facts import shared_facts
-from redrive.desk.status import Status, status_of
+from redrive.desk.status import Status, Verdict, status_of
 from redrive.desk.system import bounds, system_of
 from redrive.jobs.job import Action, State
 from redrive.runs.run_records import Counts, Run
@@ -108,7 +108,7 @@ def overview(visit: Visit) -> Data:
         "title": visit.texts("overview.title", n=dead),
         "health": now,
         "verdict": now.verdict(),
-        "leads_to": _leads_to(now.verdict().why) if now.verdict().level == "INCIDENT" else "",
+        "leads_to": _leads_to(now.verdict()) if now.verdict().level == "INCIDENT" else "",
         "changes": now.changes(),
         "totals": {state.value: now.total(state) for state in State},
         "seen": seen,
@@ -133,8 +133,10 @@ def driven(runs: list[Run]) -> Mapping[int, Run]:
 
 def attention(visit: Visit, now: Status) -> list[Data]:
     """Return what needs a person beside the verdict, each as a text and an address."""
-    grave = [reason.why for reason in now.reasons()[1:] if reason.level == "INCIDENT"]
-    items = [{"text": why, "why": "", "to": _leads_to(why)} for why in grave]
+    grave = [reason for reason in now.reasons()[1:] if reason.level == "INCIDENT"]
+    items: list[Data] = [
+        {"text": visit.texts.said(one.why), "why": "", "to": _leads_to(one)} for one in grave
+    ]
     late = {lane.lane for lane in now.overdue()}  # the verdict has these
     items += [
         {
@@ -150,7 +152,7 @@ def attention(visit: Visit, now: Status) -> list[Data]:
     stopped = [run for run in _recent(visit) if run.phase == "stopped"]
     items += [
         {
-            "text": visit.texts("attention.stopped", run=run.id, why=run.why),
+            "text": visit.texts("attention.stopped", run=run.id, why=visit.texts.said(run.why)),
             "why": run.name,
             "to": f"/runs/{run.id}",
         }
@@ -160,10 +162,10 @@ def attention(visit: Visit, now: Status) -> list[Data]:
     return items
 
 
-def _leads_to(why: str) -> str:
-    """Return the page about a reason of the verdict: of the group that it begins with, or of lanes."""
-    name = why.partition(" ")[0]
-    return f"/groups/{name}" if name[:1] == "G" and name[1:].isdigit() else "/system"
+def _leads_to(verdict: Verdict) -> str:
+    """Return the page about a reason of the verdict: of its group, or of lanes."""
+    group = verdict.why.values.get("group")
+    return f"/groups/{group}" if group else "/system"
 
 
 def _recent(visit: Visit) -> list[Run]:

@@ -100,14 +100,15 @@ def without_ids(message: str, keep: tuple[str, ...] = ()) -> str:
 
 def _statuses(words: list[str]) -> tuple[str, ...]:
     """Return the numbers that are an HTTP status by the words beside them."""
-    found = [
-        (at, bare) for at, word in enumerate(words) if (bare := word.rstrip(",:;.")) in _PHRASES
-    ]
+    found = [(at, word.rstrip(",:;.")) for at, word in enumerate(words) if word[0] in "12345"]
     return tuple(
         number
         for at, number in found
-        if " ".join(words[at + 1 : at + 6]).lower().startswith(_PHRASES[number])
-        or (at and words[at - 1].lower().rstrip(":").startswith(_BEFORE_STATUS))
+        if number in _PHRASES
+        and (
+            " ".join(words[at + 1 : at + 6]).lower().startswith(_PHRASES[number])
+            or (at > 0 and words[at - 1].lower().rstrip(":").partition("/")[0] in _BEFORE_STATUS)
+        )
     )
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
+from msgspec import Meta
+
 from redrive.alerts import Alerts, listing
 from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
@@ -18,7 +20,7 @@ from redrive.desk.system import bounds, system_of
 from redrive.jobs.job import Action, State
 from redrive.runs.run_records import Counts, Run
 from redrive.web.console.visit import Visit
-from redrive.web.messages import PATH, Request
+from redrive.web.messages import NO_NUL, PATH, Request
 
 SLOW, USUAL, FAST = 30.0, 5.0, 2.0
 """Seconds between two refreshes: of charts, of most parts, of a live run."""
@@ -41,10 +43,11 @@ class Here(Request, kw_only=True):
 
 
 class GroupList(Request, kw_only=True):
-    """Which groups, in which order."""
+    """Which groups, in which order; `q` is part of a title, handler, category or note."""
 
     status: lists.Status = "open"
     sort: lists.Order = "growth"
+    q: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] = ""
 
 
 class OneGroup(Request, kw_only=True):
@@ -208,8 +211,9 @@ def marks(visit: Visit, runs: list[Run]) -> list[tuple[float, str]]:
 def group_list(visit: Visit) -> Data:
     """Read the groups of one status, in order."""
     query: GroupList = visit.query
-    desk, seen = visit.desk, groups(visit)
+    desk, seen, word = visit.desk, groups(visit), query.q.strip().lower()
     tabs = {status: lists.of_status(desk, seen, status) for status in STATUSES}
+    tabs = {name: [row for row in rows if word in _words_of(row)] for name, rows in tabs.items()}
     tabs["all"] = [*tabs["open"], *tabs["resolved"]]
     return {
         "rows": lists.in_order(tabs[query.status], query.sort),
@@ -217,8 +221,16 @@ def group_list(visit: Visit) -> Data:
         "driven": driven(live_runs(visit)),
         "status": query.status,
         "sort": query.sort,
+        "q": query.q,
         "most": MOST_GROUPS,
     }
+
+
+def _words_of(row: Seen) -> str:
+    """Return what a group can be found by."""
+    group = row.group
+    words = (group.name, group.title, *group.handlers, group.category or "", group.record.note)
+    return "\n".join(words).lower()
 
 
 def one_group(visit: Visit) -> Data:

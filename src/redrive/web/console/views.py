@@ -85,7 +85,7 @@ def groups(visit: Visit) -> Data:
     return {
         "here": "groups",
         "line": f"redrive groups --sort {sort}{new}",
-        "choice": {"status": query.status, "sort": query.sort},
+        "choice": {"status": query.status, "sort": query.sort, "q": query.q},
     }
 
 

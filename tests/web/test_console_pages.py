@@ -91,7 +91,7 @@ def test_an_empty_store_says_what_would_be_here(tmp_path: object) -> None:
         visitor = Visitor(app)
         assert "No dead letters" in visitor.page("/").text
         assert "redrive demo" in visitor.page("/").text
-        assert "There is no job yet" in visitor.page("/jobs").text
+        assert "No jobs yet" in visitor.page("/jobs").text
         assert "No run yet" in visitor.page("/runs").text
         assert "No group here" in visitor.page("/groups").text
 
@@ -105,6 +105,15 @@ def test_groups_are_filtered_and_sorted_by_the_address(app: Redrive) -> None:
     assert 'id="G3"' not in visitor.page("/groups").html
     assert 'id="G3"' in visitor.page("/groups?status=resolved").html
     assert visitor.page("/groups?sort=odd", 400).all("h1")
+
+
+def test_many_lanes_without_a_worker_are_one_sentence(app: Redrive) -> None:
+    for number in range(30):
+        app.submit(f"lane{number}.send", {})
+    for path in ("/", "/system"):
+        page = Visitor(app).page(path)
+        assert "No worker serves 3" in page.text, path
+        assert page.html.count("No worker serves") == 1
 
 
 def test_groups_are_found_by_their_words(app: Redrive) -> None:

@@ -27,6 +27,8 @@ SLOW, USUAL, FAST = 30.0, 5.0, 2.0
 MOST_GROUPS = 200
 STATUSES: tuple[lists.Status, ...] = get_args(lists.Status)
 TOP = 5
+_BANDS = 3
+"""From more lanes without a worker on, one sentence is about all of them."""
 HALF_HOUR = 30
 _DAY = 86_400.0
 _NEWEST = 5
@@ -95,7 +97,7 @@ def nav(visit: Visit) -> Data:
     seen, now = known or (visit.shared.last("groups"), visit.shared.last("status"))
     return {
         "here": visit.query.here,
-        "groups": len(seen or ()),
+        "groups": visit.texts.at_most(len(seen or ()), MOST_GROUPS),
         "runs": len(live_runs(visit)),
         "lanes": len(now.unserved) if now else 0,
     }
@@ -115,6 +117,7 @@ def overview(visit: Visit) -> Data:
         "changes": now.changes(),
         "totals": {state.value: now.total(state) for state in State},
         "seen": seen,
+        "many": visit.texts.at_most(len(seen), MOST_GROUPS),
         "rest": dead - sum(row.group.jobs for row in seen[:TOP]),
         "growing": growing[:TOP],
         "oldest": now.oldest(State.DEAD),
@@ -141,17 +144,9 @@ def attention(visit: Visit, now: Status) -> list[Data]:
         {"text": visit.texts.said(one.why), "why": "", "to": _leads_to(one)} for one in grave
     ]
     late = {lane.lane for lane in now.overdue()}  # the verdict has these
-    items += [
-        {
-            "text": visit.texts(
-                "attention.unserved", lane=lane, span=visit.texts.span(max(0.0, now.now - due))
-            ),
-            "why": now.because.get(lane, ""),
-            "to": "/system",
-        }
-        for lane, due in now.unserved.items()
-        if lane not in late
-    ]
+    items += unserved(
+        visit, now, {lane: due for lane, due in now.unserved.items() if lane not in late}
+    )
     stopped = [run for run in _recent(visit) if run.phase == "stopped"]
     items += [
         {
@@ -163,6 +158,24 @@ def attention(visit: Visit, now: Status) -> list[Data]:
         if now.now - (run.ended or now.now) < _DAY
     ]
     return items
+
+
+def unserved(visit: Visit, now: Status, lanes: Mapping[str, float]) -> list[Data]:
+    """Return the lanes that nobody serves, each as a text and its reason; many as one."""
+    texts = visit.texts
+    since = {lane: texts.span(max(0.0, now.now - due)) for lane, due in lanes.items()}
+    if len(lanes) > _BANDS:
+        some, oldest = ", ".join(sorted(lanes)[:_BANDS]), min(lanes, key=lambda lane: lanes[lane])
+        text = texts("attention.unserved_many", n=len(lanes), lanes=some, span=since[oldest])
+        return [{"text": text, "why": "", "to": "/system"}]
+    return [
+        {
+            "text": texts("attention.unserved", lane=lane, span=span),
+            "why": now.because.get(lane, ""),
+            "to": "/system",
+        }
+        for lane, span in since.items()
+    ]
 
 
 def _leads_to(verdict: Verdict) -> str:
@@ -325,6 +338,7 @@ def system(visit: Visit) -> Data:
     return {
         "health": now,
         "lanes": lists.lanes_of(visit.desk, now),
+        "unserved": unserved(visit, now, now.unserved),
         "total": sum(count.jobs for count in now.counts),
         "store": store,
         "removals": [one for one in bounds(visit.app.submitter, now) if one.oldest is not None],

@@ -60,6 +60,10 @@ class Texts:
         """Return how many jobs something holds for."""
         return str(self("counted", n=jobs, why=self.said(why)))
 
+    def at_most(self, count: int, most: int) -> str:
+        """Return a count, with a plus if only so many were read."""
+        return f"{number(count)}+" if count >= most else number(count)
+
     def span(self, seconds: float, *, units: int = 2) -> str:
         """Return a duration in at most so many units: 4 h 38 min."""
         left = round(seconds)

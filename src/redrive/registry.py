@@ -143,7 +143,8 @@ class Registry:
             kind = type(payload).__name__  # not the value: it may be secret
             raise UsageError(f"a payload must be a mapping of names to values; found {kind}")
         if entry is not None:
-            return entry, entry.arguments.dump((), dict(payload), limit)
+            values = entry.arguments.by_present_names(dict(payload))
+            return entry, entry.arguments.dump((), values, limit)
         text = strict_json.dumps(dict(payload), max_bytes=limit)
         return replace(Entry.unregistered(name), policy=policy), text
 

@@ -106,8 +106,7 @@ class Arguments:
         values = strict_json.loads(payload)
         if self.adapt is not None:
             values = self.adapt(values)
-        if self.renamed:
-            values = self._by_present_names(values)
+        values = self.by_present_names(values)
         if not self._fit(values.keys()):
             raise BadPayload(self._unfit(values.keys(), stored=stored))
         rich, names, rest = self._rich, self._names, self._rest
@@ -117,12 +116,15 @@ class Arguments:
                 values[name] = decode(values[name], hint, f"$.{name}")
         return values
 
-    def _by_present_names(self, values: dict[str, Any]) -> dict[str, Any]:
+    def by_present_names(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments with the former names of parameters replaced."""
+        if not self.renamed:
+            return values
         return {name_now(self.renamed, name, values): value for name, value in values.items()}
 
     def is_same(self, stored: str, payload: str) -> bool:
         """Return True if a payload has the stored arguments, some of them under new names."""
-        values = self._by_present_names(strict_json.loads(stored))
+        values = self.by_present_names(strict_json.loads(stored))
         return strict_json.same(strict_json.dumps(values), payload)
 
     def _fit(self, names: AbstractSet[str]) -> bool:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from redrive.worker.event_loop import Loop
 
 _HAND_OVER = 0.02  # seconds to wait, at most, until a last attempt has begun
-_DEAF = 5.0  # seconds after its time limit in which an async handler may still end by itself
 
 
 class Dispatcher:
@@ -320,12 +319,8 @@ class Dispatcher:
     def give_up_late(self) -> None:
         """Settle what ran past its limit and cannot be ended; its thread is lost to us."""
         self._pool.refill()
-        now = time.monotonic()
         for task in list(self.running):
-            limit = task.entry.timeout
-            if limit is None or task.child is not None or not task.began:
-                continue
-            if now - task.began < limit + (_DEAF if task.entry.is_async else 0.0):
+            if not task.is_late:
                 continue
             if (
                 task.entry.is_async

@@ -207,6 +207,16 @@ class Periodic:
         """Wait until it has returned; here it always has."""
 
 
+def log_errors(work: Callable[[], object]) -> None:
+    """Call a function in a thread of its own; log what it raises."""
+    try:
+        work()
+    except StoreError as error:
+        log.warning("the store cannot be used now, trying again: %s", error)
+    except BaseException:
+        log.exception("a periodic task of the worker failed; trying again")
+
+
 class PeriodicThread(Periodic):
     """The same in a thread, for a function that may take long or calls code of the user."""
 
@@ -217,16 +227,10 @@ class PeriodicThread(Periodic):
         if now < self._next or (self._thread is not None and self._thread.is_alive()):
             return
         self._next = now + self._every
-        self._thread = threading.Thread(target=self._call, name="redrive-duty", daemon=True)
+        self._thread = threading.Thread(
+            target=log_errors, args=(self._work,), name="redrive-duty", daemon=True
+        )
         self._thread.start()
-
-    def _call(self) -> None:
-        try:
-            self._work()
-        except StoreError as error:
-            log.warning("the store cannot be used now, trying again: %s", error)
-        except BaseException:
-            log.exception("a periodic task of the worker failed; trying again")
 
     def join(self, timeout: float) -> None:
         """Wait until it has returned."""

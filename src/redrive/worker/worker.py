@@ -153,7 +153,7 @@ class Worker:
             PeriodicThread(driver.EVERY, self._driver.tick),
             PeriodicThread(LOG_EVERY, self._progress.tick),
             *([PeriodicThread(_WATCH, self._watcher.tick)] if self._watcher else []),
-            *([PeriodicThread(DELIVER_EVERY, self._deliveries.deliver)] if has_listeners else []),
+            *([PeriodicThread(DELIVER_EVERY, self._deliveries.start)] if has_listeners else []),
         ]
 
     def _sweep(self) -> None:
@@ -340,6 +340,8 @@ class Worker:
             self._replace(f"{len(self._dispatcher.leaked)} handlers ignored their time limit")
         elif self._dispatcher.is_refusing:
             self._replace("a job is due again whose handler ignored its time limit and still runs")
+        elif self._deliveries.is_stuck:
+            self._replace("a listener ignored its time limit and still runs")
         elif self._process.is_ruined():
             self._replace(
                 f"this process cannot work any more ({self._process.why})", health.RUINED_GRACE

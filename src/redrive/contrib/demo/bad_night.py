@@ -162,8 +162,8 @@ def ident(at: float, rand: random.Random) -> str:
 
 def _job(handler: str, at: float, rand: random.Random, **more: Any) -> Job:
     """Return a job that was submitted at that time and may be attempted three times."""
-    times = dict.fromkeys(("created", "due", "since", "updated"), at)
-    names = {"id": ident(at, rand), "handler": handler, "lane": handler}
+    names: dict[str, Any] = {"id": ident(at, rand), "handler": handler, "lane": handler}
+    times: dict[str, Any] = dict.fromkeys(("created", "due", "since", "updated"), at)
     return Job(**{**names, **times, "max_attempts": 3, **more})
 
 

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
 from redrive.desk.transfer.formats.pieces import LONGEST
@@ -101,9 +101,10 @@ def _payload(line: str, value: object) -> str:
 
 def checked(job: Job) -> Job:
     """Refuse a job that no store of ours would have written."""
-    for name, fits in _QUESTIONS:
-        if not fits(getattr(job, name)):
-            msg = f"job.{name} cannot be {getattr(job, name)!r}"
+    fields = vars(job)
+    for name, plain, fits in _QUESTIONS:
+        if type(fields[name]) not in plain and not fits(fields[name]):
+            msg = f"job.{name} cannot be {fields[name]!r}"
             raise ValueError(msg)
     if not _ID.fullmatch(job.id):
         msg = f"{job.id!r} is not an id"
@@ -152,4 +153,11 @@ def _questions(kind: type) -> list[tuple[str, Check]]:
     return [(name, _fitting(hint)) for name, hint in hints.items()]
 
 
-_QUESTIONS: Final = _questions(Job)
+def _plain(hint: Any) -> set[object]:
+    """Return the types of which every value fits a field, so that nothing more has to be asked."""
+    parts = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    return {str, NoneType} & {*parts}
+
+
+_HINTS: Final = get_type_hints(Job, localns={"Mapping": Mapping})
+_QUESTIONS: Final = [(name, _plain(_HINTS[name]), fits) for name, fits in _questions(Job)]

@@ -46,7 +46,7 @@ class Queue:
     """Pending jobs, earliest due first."""
     number: int = 0
     oldest: float | None = None
-    """The earliest change of jobs that ended; None if it has to be looked for."""
+    """When the first of its jobs ended; None if it has to be looked for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +66,13 @@ class Entry:
     run: int | None
     key: str | None
     place: Place
+
+    @property
+    def ended(self) -> float:
+        """Since when it counts as ended: a dead letter from its death on, else its last change."""
+        if self.state is State.DEAD and self.died is not None:
+            return min(self.died, self.updated)
+        return self.updated
 
 
 _STATES: Mapping[str, State] = {state.value: state for state in State}
@@ -180,8 +187,8 @@ class Index(Ledger):
             heapq.heappush(queue.heap, (entry.due, one))
             if len(queue.heap) > 2 * queue.number + _SLACK:
                 queue.heap = sorted({item for item in queue.heap if self.is_waiting(queue, item)})
-        elif queue.number == 1 or (queue.oldest is not None and entry.updated < queue.oldest):
-            queue.oldest = entry.updated
+        elif queue.number == 1 or (queue.oldest is not None and entry.ended < queue.oldest):
+            queue.oldest = entry.ended
 
     def _leave(self, entry: Entry) -> None:
         if entry.run is not None:
@@ -190,7 +197,7 @@ class Index(Ledger):
         queue.number -= 1
         if entry.state is State.RUNNING:
             self.running.pop(entry.id, None)
-        elif queue.oldest == entry.updated:
+        elif queue.oldest == entry.ended:
             queue.oldest = None
 
     def look_for_oldest(self) -> None:
@@ -202,8 +209,8 @@ class Index(Ledger):
         }
         for entry in self.entries.values() if lost else ():
             queue = entry.queue
-            if queue in lost and (queue.oldest is None or entry.updated < queue.oldest):
-                queue.oldest = entry.updated
+            if queue in lost and (queue.oldest is None or entry.ended < queue.oldest):
+                queue.oldest = entry.ended
 
     def first_waiting(self, queue: Queue) -> tuple[float, str] | None:
         """Return the first item that still waits; drops the leftovers above it."""

@@ -289,7 +289,8 @@ def counts(tx: SqliteTx) -> list[Count]:
         for lane, handler, category, at in tx.all("kinds", (state._value_, suspect)):
             args = (state._value_, suspect, lane, handler, category)
             (jobs,) = tx.one("count_kind", args) or (0,)
-            take(state, lane, category, jobs, at)
+            changed = tx.one("oldest_death", args[2:]) if state is State.DEAD else None
+            take(state, lane, category, jobs, min(at, *(changed or (at,))))
     for lane, category, jobs in tx.all("count_running"):
         take(State.RUNNING, lane, category, jobs, 0.0)
     return [

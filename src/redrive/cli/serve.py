@@ -135,7 +135,8 @@ def serve(
     if opens:
         opening.check_address(host)
         token_file = opening.prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
-    known, people = ([], {}) if no_auth else _tokens(cli, token_file)
+    nobody: tuple[list[tokens.Token], People] = ([], {})
+    known, people = nobody if no_auth else _tokens(cli, token_file)
     proxy = _proxy(user_header, secret_file, people)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:

@@ -162,9 +162,10 @@ def ident(at: float, rand: random.Random) -> str:
 
 def _job(handler: str, at: float, rand: random.Random, **more: Any) -> Job:
     """Return a job that was submitted at that time and may be attempted three times."""
-    names: dict[str, Any] = {"id": ident(at, rand), "handler": handler, "lane": handler}
-    times: dict[str, Any] = dict.fromkeys(("created", "due", "since", "updated"), at)
-    return Job(**{**names, **times, "max_attempts": 3, **more})
+    fields: dict[str, Any] = {"id": ident(at, rand), "handler": handler, "lane": handler}
+    fields |= dict.fromkeys(("created", "due", "since", "updated"), at)
+    fields |= {"max_attempts": 3, **more}
+    return Job(**fields)
 
 
 def died(cause: Cause, at: float, rand: random.Random) -> Job:

@@ -153,7 +153,7 @@ def _questions(kind: type) -> list[tuple[str, Check]]:
     return [(name, _fitting(hint)) for name, hint in hints.items()]
 
 
-def _plain(hint: Any) -> set[object]:
+def _plain(hint: Any) -> set[Any]:
     """Return the types of which every value fits a field, so that nothing more has to be asked."""
     parts = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     return {str, NoneType} & {*parts}

@@ -34,8 +34,7 @@ People = Mapping[str, tokens.Right]
 """The rights of people whom a proxy signs in."""
 
 PORT = 9200
-PER_CLIENT = 100
-"""Connections of one client, unless it is a proxy."""
+PER_CLIENT = 100  # connections of one client, unless it is a proxy
 _HEAD = 65_536
 _GRACE = 10
 

@@ -37,10 +37,8 @@ from redrive.stores.outbox_verbs import (
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
 
-LISTED = 100
-"""How many of the jobs that are left out are named; all are counted."""
-PATIENCE = 10.0
-"""Seconds for which a request waits for another that carries out the same plan."""
+LISTED = 100  # how many of the jobs that are left out are named; all are counted
+PATIENCE = 10.0  # seconds for which a request waits for another that carries out the same plan
 _NOTE = "plan:"
 
 
@@ -176,8 +174,7 @@ def _agree(plan: KeptPlan, order: Order) -> None:
         msg = f"confirm must be {plan.eligible}, the number of eligible jobs; found {order.confirm}"
         raise Refused(f"{msg}; nothing was changed")
     if not plan.eligible:
-        msg = f"none of the {plan.matched} jobs is eligible; nothing was changed"
-        raise Refused(msg)
+        raise Refused(f"none of the {plan.matched} jobs is eligible; nothing was changed")
     if plan.verb == "discard" and not order.reason.strip():
         raise UsageError("discard needs a reason: write why these jobs are never to be run")
     if plan.verb != "retry" and (order.spec != Spec() or order.name):

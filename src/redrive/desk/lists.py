@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 Status = Literal["open", "new", "regressed", "resolved", "all"]
 Order = Literal["jobs", "growth", "age"]
 DAY = 86_400.0
-MOST = 200
-"""Groups without jobs that are listed as resolved."""
-STEPS = 5000
-"""Steps of a run that are read: it takes one a second."""
+MOST = 200  # groups without jobs that are listed as resolved
+STEPS = 5000  # steps of a run that are read: it takes one a second
 _BARS, _LATELY = 60, 10.0
 _WIDTHS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
 _KEYS: dict[Order, Callable[[Seen], tuple[float, ...]]] = {

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from redrive.desk.desk import Desk
     from redrive.desk.documents import Seen
 
-MINUTES = 30
-"""How many minutes the curves go back."""
+MINUTES = 30  # how many minutes the curves go back
 _OPEN = frozenset({State.PENDING, State.RUNNING, State.DEAD})
 
 

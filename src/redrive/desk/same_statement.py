@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from redrive.desk.desk import Desk
     from redrive.jobs.job import Group, Job
 
-MOST = 20
-"""How many groups of the same function are compared, those that died last first."""
+MOST = 20  # how many groups of the same function are compared, those that died last first
 
 
 def same_statement(desk: Desk, group: Group) -> list[shapes.SameStatement]:

@@ -23,8 +23,7 @@ SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""
 BUDGET = 0.2
 """Seconds in which a store may search for a tag or a text, for a page that people wait for."""
-_READ_FOR_REASON = 100
-"""How many jobs of an action are read for secrets that its reason may repeat."""
+_READ_FOR_REASON = 100  # how many jobs of an action are read for secrets that its reason may repeat
 
 
 MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=bool)
@@ -51,8 +50,7 @@ def meant(store: Store, verb: Verb, selection: Selection) -> Iterator[Job | str]
     also where `selection` is asked of jobs as views show them.
     """
     if selection.is_empty:
-        msg = "name the jobs: ids, a group such as G7, or filters (state=, handler=, …)"
-        raise UsageError(msg)
+        raise UsageError("name the jobs: ids, a group such as G7, or filters (state=, handler=, …)")
     selection = selection.usual(USUAL[verb])
     seen: set[str] = set()
     for job in _by_ids(store, selection.ids) if selection.ids else each(store, selection):
@@ -116,10 +114,9 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
     must_end = MUST_END.get()
     for job in jobs:
         if must_end():
-            msg = (
+            raise TimeoutError(
                 "the search through the jobs took too long; narrow the selection, or use a terminal"
             )
-            raise TimeoutError(msg)
         yield job
 
 

@@ -25,20 +25,16 @@ if TYPE_CHECKING:
     from redrive.runs.run_records import Run
     from redrive.stores.contract import Count
 
-TOP = 5
-"""How many groups are shown."""
+TOP = 5  # how many groups are shown
 LATE = 600.0
 """Seconds. What has been due for longer is not only waiting for the next pass of a worker."""
 HOUR = 3600.0
-FEWEST = 10
-"""Deaths in ten minutes from which on a group grows."""
+FEWEST = 10  # deaths in ten minutes from which on a group grows
 _READ, _MANY = 100, 10_000
 """How many failed jobs of a category are read to find those that have been retrying for over an hour,
 and beyond how many none is: to find the newest of them takes too long."""
-_CHANGED = 20
-"""How many changed groups are shown."""
-_TITLE = 120
-"""Characters of a title in a sentence."""
+_CHANGED = 20  # how many changed groups are shown
+_TITLE = 120  # characters of a title in a sentence
 
 Level = Literal["OK", "DEGRADED", "INCIDENT"]
 

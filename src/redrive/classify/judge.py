@@ -32,13 +32,10 @@ _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 _TELLING: Final = (*tables.MYSQL, *tables.REPLIERS, *(f"{package}." for package in tables.TEXTS))
 """Libraries whose errors have their meaning in their arguments."""
 _MISTAKES: Final = HOPELESS - {Category.AUTH}
-_MINUTE: Final = 60.0
-_WARNED: Final[dict[str, float]] = {}
-"""When a rule that raises may be logged again, by its description and place."""
+_WARNED: Final[dict[str, float]] = {}  # when a rule that raises may be logged again, by its name
 _MOST_KNOWN: Final = 500
-_KNOWN: Final[
-    dict[tuple[int, str | None], tuple[type, tuple[Category, str, str | None, bool] | None]]
-] = {}
+_Meaning = tuple[Category, str, str | None, bool]
+_KNOWN: Final[dict[tuple[int, str | None], tuple[type, _Meaning | None]]] = {}
 """What bare errors mean, by the identity of their class, kept with it, and their errno."""
 
 
@@ -190,10 +187,10 @@ class Judge:
             return finding
         if named[1] in HOPELESS and (finding := self._passing_cause(clues)):
             return finding
-        if named[1] in _MISTAKES and clues.kin[1].startswith("builtins."):
-            finding = self._by_class(clues, tables.STDLIB)  # below Python's own ConnectionError
-            if finding:
-                return finding
+        is_below = clues.kin[1].startswith("builtins.")  # such as Python's own ConnectionError
+        own = self._by_class(clues, tables.STDLIB) if is_below and named[1] in _MISTAKES else None
+        if own:
+            return own
         return Finding(clues, named[1], f"class name {named[0]}")
 
     def _passing_cause(self, clues: Clues) -> Finding | None:
@@ -223,9 +220,7 @@ class Judge:
         name, why = name_of(type(error)), finding.why
         if why.startswith("caused by "):
             return finding
-        return finding._replace(
-            why=f"caused by {name}" if why == name else f"caused by {name}: {why}"
-        )
+        return finding._replace(why=f"caused by {name}{'' if why == name else f': {why}'}")
 
 
 def _is_bare(clues: Clues) -> bool:
@@ -290,7 +285,7 @@ def _warn(rule: When, error: BaseException) -> None:
     place = f"{look.reach(code, 'co_filename')}:{look.reach(code, 'co_firstlineno')}"
     name, now = f"{_description(rule)} ({place if code else rule.then})", time.monotonic()
     if now >= _WARNED.get(name, now):
-        _WARNED[name] = now + _MINUTE
+        _WARNED[name] = now + 60.0
         text = "the rule for %s raised %s, which counts as no match: correct its test"
         log.warning(text, name, type_name(error), extra={"event": "rule_failed"})
 
@@ -351,8 +346,7 @@ def _by_reply(clues: Clues) -> Finding | None:
     argument = look.reach(clues.held, "args", 0)
     several = list(dict[Any, Any].values(argument)) if is_a(argument, dict) else []
     replies = [look.reach(reply, 0) for reply in several] if several else [argument]
-    numbers = [str(as_whole(reply) or (as_text(reply) or "")[:3]) for reply in replies]
-    number = min(numbers, default="")
+    number = min((str(as_whole(one) or (as_text(one) or "")[:3]) for one in replies), default="")
     key = number if number in tables.REPLIES else number[:1]
     return _row(clues, tables.REPLIES, key, f"reply {number}", number)
 

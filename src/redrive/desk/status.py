@@ -35,6 +35,10 @@ _READ, _MANY = 100, 10_000
 and beyond how many none is: to find the newest of them takes too long."""
 _CHANGED = 20  # how many changed groups are shown
 _TITLE = 120  # characters of a title in a sentence
+_THEN: Mapping[Code, str] = {
+    "overdue": "is a worker running, and does it know the handlers?",
+    "overdue_paused": "paused; resume with `redrive resume LANE`",
+}
 
 Level = Literal["OK", "DEGRADED", "INCIDENT"]
 
@@ -186,8 +190,7 @@ class Status(Health):
             *self._retrying(),
             *self._dead(),
         ]
-        incident, degraded = (_verdicts("INCIDENT", incidents), _verdicts("DEGRADED", others))
-        return [*incident, *degraded]
+        return [*_verdicts("INCIDENT", incidents), *_verdicts("DEGRADED", others)]
 
     def changes(self) -> list[Change]:
         """Return what began in the last hour: groups, releases, pauses, lanes that nobody serves."""
@@ -218,8 +221,7 @@ class Status(Health):
             if worker.release and worker.since is not None:
                 started.setdefault(worker.release, []).append(worker.since)
         for release, times in sorted(started.items()):
-            text = _count(len(times), "worker")
-            detail = Sentence(text, "workers", workers=len(times))
+            detail = Sentence(_count(len(times), "worker"), "workers", workers=len(times))
             yield Change("release", release, min(times), detail)
 
     def _news(self) -> Iterator[Sentence]:
@@ -248,21 +250,10 @@ class Status(Health):
         if late:
             jobs, lanes = sum(o.pending for o in late), [o.lane for o in late]
             since = self.now - late[0].due
-            then = (
-                "paused; resume with `redrive resume LANE`"
-                if late[0].paused
-                else "is a worker running, and does it know the handlers?"
-            )
-            text = (
-                f"{_count(jobs, 'job')} pending in {_few(lanes)}, the oldest due for {words(since)}"
-            )
-            yield Sentence(
-                f"{text}: {then}",
-                "overdue_paused" if late[0].paused else "overdue",
-                jobs=jobs,
-                lanes=_names(lanes),
-                since=since,
-            )
+            code: Code = "overdue_paused" if late[0].paused else "overdue"
+            text = f"{_count(jobs, 'job')} pending in {_few(lanes)}, the oldest due for"
+            text += f" {words(since)}: {_THEN[code]}"
+            yield Sentence(text, code, jobs=jobs, lanes=_names(lanes), since=since)
 
     def _unserved(self, late: list[Overdue]) -> Iterator[Sentence]:
         if lanes := sorted(self.unserved.keys() - {o.lane for o in late}):
@@ -274,9 +265,8 @@ class Status(Health):
         if self.retrying:
             jobs = sum(number for number, _ in self.retrying.values())
             longest = self.now - min(since for _, since in self.retrying.values())
-            text = (
-                f"{_count(jobs, 'job')} retrying for over an hour, the first for {words(longest)}"
-            )
+            text = f"{_count(jobs, 'job')} retrying for over an hour, the first for"
+            text += f" {words(longest)}"
             yield Sentence(text, "retrying", jobs=jobs, longest=longest)
 
     def _dead(self) -> Iterator[Sentence]:

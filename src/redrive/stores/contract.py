@@ -53,8 +53,7 @@ Durability = Literal["full", "relaxed", "memory"]
 
 _PAGE = 1000
 
-_NOW = 0.05
-"""Seconds by which two readings of a clock may differ and still mean now."""
+_NOW = 0.05  # seconds by which two readings of a clock may differ and still mean now
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
@@ -288,9 +287,9 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims: attempt record, counters and new state in one step.
 
-        Gives the job as it is now, or None where the fence refused (then nothing changed). Failures
-        with a fingerprint put the job in its group; a group is made the first time one is stored,
-        never by a settlement that is refused.
+        Returns the job as it is now, except that `run` may be that of the claim; None where the fence
+        refused (then nothing changed). Failures with a fingerprint put the job in its group; a group
+        is made the first time one is stored, never by a settlement that is refused.
         """
 
     @abstractmethod

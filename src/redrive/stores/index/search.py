@@ -29,10 +29,8 @@ Load = Callable[[Entry], Job]
 Check = Callable[[Entry], bool]
 
 _LAST = "\U0010ffff"
-_AT_ONCE = 250
-"""How many jobs are read for a tag or a text before the clock is."""
-_SOME = 1000
-"""How many jobs are put in the order of their changes at once, unless a page has more."""
+_AT_ONCE = 250  # how many jobs are read for a tag or a text before the clock is
+_SOME = 1000  # how many jobs are put in the order of their changes at once, unless a page has more
 
 
 def _find_in_time(index: Index, load: Load, query: Query, now: float) -> Page:

@@ -341,7 +341,7 @@ def moment(value: object, option: str, asked: Asked) -> float:
     """
     form, name = form_and_zone(option)
     named = times.zone_of(name) if name else None
-    zone = (lambda: named) if named else asked.zone or times.no_zone
+    zone = (lambda: named) if name else asked.zone or times.no_zone
     if isinstance(value, str) and "%" in form:
         try:
             return times.moment(value, zone, form)
@@ -374,8 +374,9 @@ def _object(line: Line, rule: Rule) -> str | None:
             return found
         if is_there(found):
             name = written(path)
-            msg = f"{name} holds no JSON object; map it as a member: --map payload.{name}={name}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{name} holds no JSON object; map it as a member: --map payload.{name}={name}"
+            )
     return None
 
 

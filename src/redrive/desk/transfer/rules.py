@@ -141,10 +141,12 @@ def parsed(text: str) -> object:
 
 def written(path: Path) -> str:
     """Write a path as it is read."""
-    return ".".join(
-        name if re.fullmatch(r'[^".,:=]+', name) else '"' + name.replace('"', '""') + '"'
-        for name in path
-    )
+    return ".".join(quoted(name, ".,:=") if name else '""' for name in path)
+
+
+def quoted(text: str, odd: str) -> str:
+    """Put text with a quote or one of these characters into double quotes."""
+    return '"' + text.replace('"', '""') + '"' if {*text} & {'"', *odd} else text
 
 
 def form_and_zone(option: str) -> tuple[str, str]:

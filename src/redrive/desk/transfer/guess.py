@@ -13,9 +13,18 @@ from typing import Final, cast
 
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import Asked, program_name
-from redrive.desk.transfer.mapping import FieldMapping, moment
-from redrive.desk.transfer.rules import TIMES, Path, is_there, parsed, quoted, word_of, written
+from redrive.desk.transfer.formats.record import program_name
+from redrive.desk.transfer.mapping import FieldMapping
+from redrive.desk.transfer.rules import (
+    TIMES,
+    Path,
+    is_there,
+    moment,
+    parsed,
+    quoted,
+    word_of,
+    written,
+)
 from redrive.payloads import masking
 
 _NAMES: Final = {
@@ -273,7 +282,7 @@ def _form_of(values: Iterable[object]) -> str | None:
 
 def _reads(value: object, form: str, zone: times.Zone = times.local) -> bool:
     try:
-        moment(value, form, Asked(zone=zone))
+        moment(value, form, zone)
     except (ValueError, TypeError):  # also NaiveTime, if the zone is refused
         return False
     return True

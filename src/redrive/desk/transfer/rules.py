@@ -39,6 +39,8 @@ _VALUE: Final = rf'(?:{_PART}|([^",=]*))'
 _PAIR = re.compile(rf"{_VALUE}={_VALUE}(?:,|$)")
 _CONDITION = re.compile(rf'((?:{_PART}|[^"=!])+)(!?=)(.*)', re.DOTALL)
 _SHIFT = re.compile(r"[+-]\d{1,9}")
+NUMBER = re.compile(r"\s*[+-]?\d{1,18}(?:\.\d{1,9})?\s*")
+_SHORTEST_EPOCH: Final = 9
 _INDEX = re.compile(r"-?\d{1,9}")
 _FORMS: Final = {"", "auto", "iso", "naive", *times.UNITS}
 
@@ -153,6 +155,28 @@ def form_and_zone(option: str) -> tuple[str, str]:
     """Take the option of a time apart."""
     form, sign, zone = option.rpartition("@")
     return (form, zone) if sign else (option, "")
+
+
+def moment(value: object, option: str, default: times.Zone | None) -> float:
+    """Read a time in a format (`s`, `ms`, `us`, `ns`, or one of strptime), `@` its zone.
+
+    Beside a format of strptime, a column may have ISO 8601 and numbers since 1973.
+    """
+    form, name = form_and_zone(option)
+    named = times.zone_of(name) if name else None
+    zone = (lambda: named) if name else default or times.no_zone
+    if isinstance(value, str) and "%" in form:
+        try:
+            return times.moment(value, zone, form)
+        except times.NaiveTime:
+            raise
+        except ValueError:
+            pass
+        if len(value.strip()) < _SHORTEST_EPOCH and NUMBER.fullmatch(value):
+            raise ValueError(f"is not a time in the format {form}: {value!r}")
+    if isinstance(value, str) and NUMBER.fullmatch(value):
+        value = float(value) if "." in value else int(value)
+    return times.moment(value, zone, "" if "%" in form else form)
 
 
 def rule_of(text: str) -> Rule:

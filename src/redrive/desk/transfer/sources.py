@@ -65,7 +65,9 @@ def utf8(file: IO[bytes], encoding: str = "utf-8") -> Generator[IO[bytes]]:
 
     A byte order mark of UTF-16 counts more than the name.
     """
-    name = "utf-16" if file.read(2) in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} else encoding
+    head = file.read(_CHUNK)
+    is_utf16 = head[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} and b"\0" in head
+    name = "utf-16" if is_utf16 else encoding
     file.seek(0)
     try:
         "a".encode(name)

@@ -25,7 +25,7 @@ from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
 from redrive.payloads.masked_jobs import failures_masked
 from redrive.registry import check_key, check_lane, check_name
-from redrive.stores._codec import attempt_to_dict, encode, head_to_dict, job_from_dict
+from redrive.stores._codec import encode, head_to_dict, job_from_dict, record_to_dict
 
 VERSION = 1
 _MOST = 2**31
@@ -44,7 +44,7 @@ def line_of(job: Job) -> str:
     job = _at_rest(job)
     rest: dict[str, Any] = {"job": head_to_dict(job)}
     if job.history:
-        rest["history"] = [attempt_to_dict(attempt) for attempt in job.history]
+        rest["history"] = [record_to_dict(attempt) for attempt in job.history]
     line = f"{_START}{_embedded(job.payload)},{encode(rest)[1:]}"
     # What is no Unicode text (half a character in an old error) goes out as an escape of JSON.
     return line.encode("utf-8", "backslashreplace").decode()

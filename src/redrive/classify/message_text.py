@@ -8,8 +8,7 @@ from http import HTTPStatus
 from typing import Final
 
 _MESSAGE_LENGTH: Final = 300
-MESSAGE_READ: Final = 4096
-"""Characters of a message that are looked at."""
+MESSAGE_READ: Final = 4096  # characters of a message that are looked at
 
 _ID: Final = "[A-Za-z0-9_-]"
 # All get the same mark, or chance would split a group: 4d1e7f02 is an id with letters,

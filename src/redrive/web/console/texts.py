@@ -12,7 +12,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from redrive.desk.sentences import Sentence
+from redrive.desk.sentences import SHOWN, Sentence, Value
 
 FOLDER = Path(__file__).with_name("texts")
 DEFAULT = "en"
@@ -51,14 +51,13 @@ class Texts:
         values = {name: self._value(value) for name, value in sentence.values.items()}
         return str(text).format(**values) if text else sentence
 
-    def _value(self, value: str | float) -> str:
-        if isinstance(value, float):
-            return self.span(value)
-        return number(value) if isinstance(value, int) else value
-
-    def counted(self, jobs: int, why: str) -> str:
-        """Return how many jobs something holds for."""
-        return str(self("counted", n=jobs, why=self.said(why)))
+    def _value(self, value: Value) -> str:
+        if isinstance(value, list):
+            more = f" (+{len(value) - SHOWN})" if len(value) > SHOWN else ""
+            return ", ".join(value[:SHOWN]) + more
+        if isinstance(value, str):
+            return value
+        return self.span(value) if isinstance(value, float) else number(value)
 
     def at_most(self, count: int, most: int) -> str:
         """Return a count, with a plus if only so many were read."""

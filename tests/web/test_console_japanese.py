@@ -139,6 +139,7 @@ def test_every_stored_sentence_is_one_that_the_library_makes() -> None:
     source = "".join(file.read_text("utf-8") for file in Path(redrive.__path__[0]).rglob("*.py"))
     known = tomllib.loads((FOLDER / "ja.toml").read_text("utf-8"))
     for key in [key for key in known if key.startswith("stored.") and "object missing" not in key]:
+        assert str(known[key]).format(*range(key.count("{}")))
         for piece in key.removeprefix("stored.").split("{}"):
             words = " ".join(piece.strip(" ;,'").split(" ")[:2])
             assert len(words) < 6 or words in source, key

@@ -39,6 +39,10 @@ class Texts:
             text = text[0 if n == 1 else -1]
         return Markup(text).format(n="" if n is None else number(n), **values)  # noqa: S704 - ours
 
+    def names(self, prefix: str) -> list[str]:
+        """Return the ends of the keys that begin so, in the order of the file."""
+        return [key.removeprefix(prefix) for key in self._texts if key.startswith(prefix)]
+
     def said(self, sentence: str) -> str:
         """Return a sentence of the desk in this language; as it is if the catalogue has none for it.
 
@@ -58,10 +62,6 @@ class Texts:
         if isinstance(value, str):
             return value
         return self.span(value) if isinstance(value, float) else number(value)
-
-    def at_most(self, count: int, most: int) -> str:
-        """Return a count, with a plus if only so many were read."""
-        return f"{number(count)}+" if count >= most else number(count)
 
     def span(self, seconds: float, *, units: int = 2) -> str:
         """Return a duration in at most so many units: 4 h 38 min."""

@@ -297,5 +297,6 @@ class Console:
             return Response("", problem.status, dict(HEADERS))
         to = back_of(visit.form or {})
         data = {"here": "", "line": "redrive doctor", "problem": problem, "to": to}
+        data["again"] = (visit.form or {}).get("again", "") if problem.code == "not_found" else ""
         visit = visit if visit.form is None else replace(visit, address=to)
         return self._shown(visit, "error.html", data, problem.status)

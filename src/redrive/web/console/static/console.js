@@ -115,8 +115,8 @@
   document.addEventListener("click", (event) => {
     const copier = event.target.closest("[data-copy]");
     if (copier) {
-      const label = copier.getAttribute("aria-label");
-      copy(copier.dataset.copy).then(() => {
+      const label = copier.getAttribute("aria-label"), text = copier.dataset.copy;
+      copy(text === "#payload" ? document.querySelector(text).textContent : text).then(() => {
         copier.classList.add("done");
         copier.setAttribute("aria-label", copier.dataset.done);
         setTimeout(() => { copier.classList.remove("done"); copier.setAttribute("aria-label", label); }, 1500);

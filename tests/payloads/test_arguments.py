@@ -166,9 +166,14 @@ def test_plain_json_is_looked_at_once_and_only_odd_values_by_annotation(
     usual = arguments.encode
     monkeypatch.setattr(arguments, "encode", lambda *given: asked.append(given) or usual(*given))
     assert Arguments(one(list[str]), "one").dump((["a"],), {}, 99) == '{"value":["a"]}'
-    assert Arguments(one(object), "one").dump(({"a": [1, None]},), {}, 99) == '{"value":{"a":[1,null]}}'
+    assert (
+        Arguments(one(object), "one").dump(({"a": [1, None]},), {}, 99)
+        == '{"value":{"a":[1,null]}}'
+    )
     assert not asked
-    assert Arguments(one(object), "one").dump(([OrderedDict(a=1)],), {}, 99) == '{"value":[{"a":1}]}'
+    assert (
+        Arguments(one(object), "one").dump(([OrderedDict(a=1)],), {}, 99) == '{"value":[{"a":1}]}'
+    )
     assert asked
     with pytest.raises(BadPayload, match="in a union"):
         Arguments(one(int | str), "one").dump((["a"],), {}, 99)

@@ -232,12 +232,9 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Fault:
     return value
 
 
-_encoder = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
-)
-# What `encode` would make anew at each call, which takes longer than most payloads.
+# `JSONEncoder.encode` would make one at each call. Here `_walk` has refused all that is not JSON.
 _parts = cast("Any", json.encoder).c_make_encoder(
-    None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False  # noqa: FBT003
+    None, None, json.encoder.encode_basestring, None, ":", ",", False, False, False
 )
 _canonical = json.JSONEncoder(check_circular=False, sort_keys=True).encode
 _decoder = json.JSONDecoder(parse_constant=int)  # int("NaN") is a ValueError

@@ -169,7 +169,7 @@ def test_a_claim_does_so_whatever_the_statistics_say(
 ENDS = (
     "settle_jobs(9, ARRAY[['w'], ['{state}'], [''], [NULL], ['mail'], ['{{}}']],"
     " ARRAY[[{number}], [{lease}], [NULL], [5], [1], [NULL], [0], [1]]::int8[],"
-    " ARRAY[[{since!r}], [1], [1], [NULL]]::float8[], '{{\"ticks\":[{{\"at\":1,\"counts\":\"{{}}\"}}]}}')"
+    ' ARRAY[[{since!r}], [1], [1], [NULL]]::float8[], \'{{"ticks":[{{"at":1,"counts":"{{}}"}}]}}\')'
 )
 
 

@@ -55,7 +55,9 @@ def packed(kind: bytes, values: Sequence[Any], encoding: str) -> Array:
     OverflowError or UnicodeError if one does not fit.
     """
     number, letter = _KINDS[kind]
-    return Array(_HEAD.pack(1, 1, number, len(values), 1) + _packed_values(letter, values, encoding))
+    return Array(
+        _HEAD.pack(1, 1, number, len(values), 1) + _packed_values(letter, values, encoding)
+    )
 
 
 def packed_table(kind: bytes, columns: Sequence[Sequence[Any]], encoding: str) -> bytes:

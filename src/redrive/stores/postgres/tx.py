@@ -143,10 +143,14 @@ class PostgresTx(Tx):
         """
         connection, spelling = self._cursor.connection, self._spelling
         kinds = self._queries.lists[name]
-        arrays = [packed_table(kind, table, spelling) for kind, table in zip(kinds, tables)]  # noqa: B905
+        arrays = [
+            packed_table(kind, table, spelling) for kind, table in zip(kinds, tables, strict=True)
+        ]
         json = None if extras is None else encode(extras).encode(spelling)
         connection.pgconn.send_query_params(
-            self._queries.called[name], [b"%d" % self.version, *arrays, json], param_formats=_FORMATS
+            self._queries.called[name],
+            [b"%d" % self.version, *arrays, json],
+            param_formats=_FORMATS,
         )
         for result in connection.wait(generators.execute(connection.pgconn)):
             if (

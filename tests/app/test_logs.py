@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,8 @@ def raw(message: str, *args: object, level: int = logging.INFO, **extra: object)
 
 
 def test_a_line_in_the_words_of_cloud_logging() -> None:
-    before = time.time()
     told = line("%d of %s", 3, "them", level=logging.WARNING, event="seen", lane="mail")
-    assert told.pop("time").endswith("Z")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", told.pop("time"))
     assert told == {
         "severity": "WARNING",
         "message": "3 of them",
@@ -45,7 +44,6 @@ def test_a_line_in_the_words_of_cloud_logging() -> None:
         "event": "seen",
         "lane": "mail",
     }
-    assert time.time() - before < 5
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,16 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return Shop(folder)
 
 
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store full of jobs, to be copied: a copy takes far less time."""
+    folder = tmp_path_factory.mktemp("filled")
+    Shop(folder, url=str(folder / "redrive.db")).add(*shop_jobs())
+    return folder
+
+
 @pytest.fixture
-def shop(empty: Shop) -> Shop:
+def shop(empty: Shop, filled: Path) -> Shop:
     """A place with a store full of jobs."""
-    empty.add(*shop_jobs())
+    shutil.copytree(filled, empty.folder, dirs_exist_ok=True)
     return empty

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,20 +63,29 @@ OURS = "bug in Redrive"
 PROGRAM = 'from redrive import Redrive\napp = Redrive("redrive.db")\n'
 
 
-@pytest.fixture
-def desk(shop: Shop) -> Shop:
-    """A shop in which every command has something to do."""
-    Path("new.json").write_text('{"to":"bob"}')
-    Path("rich_program.py").write_text(PROGRAM)
+@pytest.fixture(scope="module")
+def prepared(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which every command has something to do, to be copied."""
+    folder = tmp_path_factory.mktemp("prepared") / "place"
+    shutil.copytree(filled, folder)
+    shop = Shop(folder, url=str(folder / "redrive.db"))
+    (folder / "new.json").write_text('{"to":"bob"}')
+    (folder / "rich_program.py").write_text(PROGRAM)
     with shop.app() as app:
-        Path("in.jsonl").write_text(
-            "\n".join(app.desk.transfer.export_lines(app.desk.jobs.each())) + "\n"
-        )
+        exported = app.desk.transfer.export_lines(app.desk.jobs.each())
+        (folder / "in.jsonl").write_text("\n".join(exported) + "\n")
         app.desk.resolve(name(4))
         app.desk.lanes.pause("pay.charge")
         app.desk.runs.start(name(2), name(3))
-    assert shop.run("init", "--store", "sound.db").exit_code == 0
-    return shop
+    assert shop.run("init", "--store", str(folder / "sound.db")).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def desk(empty: Shop, prepared: Path) -> Shop:
+    """A shop in which every command has something to do."""
+    shutil.copytree(prepared, empty.folder, dirs_exist_ok=True)
+    return empty
 
 
 every_command = pytest.mark.parametrize("command", root.list_commands(click.Context(root)))

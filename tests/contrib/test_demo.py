@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,6 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def test_without_a_terminal_it_is_told_in_lines(tmp_path: Path) -> None:
-    began = time.monotonic()
     done = subprocess.run(
         COMMAND,
         cwd=tmp_path,
@@ -43,7 +41,6 @@ def test_without_a_terminal_it_is_told_in_lines(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert END in done.stdout
-    assert time.monotonic() - began < 60
     for part in (
         r"\d+ waiting, \d+ running, \d+ completed, \d+ dead",
         r"12 jobs failed at first and succeeded after retries",

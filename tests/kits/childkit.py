@@ -68,7 +68,7 @@ def held() -> tuple[int, int]:
 
 def left(expected: int = 0) -> list[str]:
     """The marked processes and our zombies, once they are as few as expected or after a while."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while len(found := _descendants()) > expected and time.monotonic() < until:
         time.sleep(0.01)
     return found

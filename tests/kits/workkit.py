@@ -32,7 +32,7 @@ def app_on(kind: str, directory: Path) -> Iterator[Redrive]:
         yield app
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait until something holds; an error if it does not within the time."""
     end = time.monotonic() + seconds
     while not condition():

@@ -52,7 +52,7 @@ def test_a_pass_is_counted_on_every_store(app: Redrive) -> None:
     app.run_due(ignore_backoff=True)
     total = counters.total(app.store)
     took = total.pop(("seconds", "mail"))
-    assert 0 < took < 10
+    assert took > 0
     assert sum(total.pop(("bucket", "mail", le), 0) for le in counters.LE) == 4
     assert total == {
         DONE: 2,

@@ -48,15 +48,13 @@ def load(app: Redrive, seconds: float, jobs: int = 100) -> None:
             fill(app, way, [{"number": one, "seconds": seconds}])
 
 
-def stop(made: Crew, *more: float) -> float:
-    """Send SIGTERM, once more after each of these seconds; how long its end took."""
-    began = time.monotonic()
+def stop(made: Crew, *more: float) -> None:
+    """Send SIGTERM, once more after each of these seconds; wait for a successful exit."""
     made.terminate()
     for seconds in more:
         time.sleep(seconds)
         made.terminate()
     assert made.end() == 0
-    return time.monotonic() - began
 
 
 def test_sigterm_under_load_lets_jobs_end_and_spends_nothing(
@@ -64,9 +62,9 @@ def test_sigterm_under_load_lets_jobs_end_and_spends_nothing(
 ) -> None:
     load(app, 0.2)
     processes = "1" if url.startswith("jsonl:") else "2"
-    with crew(tmp_path, url, "--processes", processes, "--grace", "20s") as made:
+    with crew(tmp_path, url, "--processes", processes, "--grace", "60s") as made:
         wait_for(made, 20)
-        assert stop(made) < 10
+        stop(made)
         began, ended = made.ran(), made.ran("ended")
     assert {one.job for one in began} == {one.job for one in ended}
     assert len(began) == len(ended) == number(app, "completed")
@@ -78,10 +76,11 @@ def test_sigterm_under_load_lets_jobs_end_and_spends_nothing(
 def test_what_does_not_end_is_given_back_and_all_is_over_within_the_grace(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    load(app, 60, jobs=10)
-    with crew(tmp_path, url, "--grace", "4s") as made:
+    load(app, 600, jobs=10)
+    with crew(tmp_path, url, "--grace", "10s") as made:
         wait_for(made, 8)
-        assert stop(made) < 4
+        stop(made)
+        assert "it is killed" not in made.log()
     assert number(app, "pending") == 30
     assert {(job.attempts, job.crashes) for job in app.desk.jobs.each()} == {(0, 0)}
 
@@ -89,10 +88,10 @@ def test_what_does_not_end_is_given_back_and_all_is_over_within_the_grace(
 def test_a_second_sigterm_is_faster(tmp_path: Path) -> None:
     url = url_of("sqlite", tmp_path)
     with app_of(url) as app:
-        load(app, 60, jobs=10)
-        with crew(tmp_path, url, "--grace", "100s") as made:
+        load(app, 600, jobs=10)
+        with crew(tmp_path, url, "--grace", "600s") as made:
             wait_for(made, 8)
-            assert stop(made, 0.5) < 4
+            stop(made, 2)
         assert number(app, "pending") == 30
         assert {(job.attempts, job.crashes) for job in app.desk.jobs.each()} == {(0, 0)}
 
@@ -144,7 +143,7 @@ def test_a_drain_takes_no_more_suspects(own: Redrive) -> None:
     @own.handler("n")
     def n(number: int) -> None:
         runs.note(number)
-        free.wait(20)
+        free.wait(100)
 
     for one in range(3):
         n.submit(one)
@@ -152,7 +151,7 @@ def test_a_drain_takes_no_more_suspects(own: Redrive) -> None:
     time.sleep(0.05)
     sweep(own.submitter.runtime())
     own.listen(lambda event: claims.note(event.kind) if event.kind == "claimed" else None)
-    with own.worker(grace=20) as worker:
+    with own.worker(grace=100) as worker:
         until(lambda: runs.seen)
         worker.stop()
         free.set()
@@ -194,18 +193,16 @@ def test_a_job_lost_and_claimed_again_by_the_same_worker_ends_both_times(own: Re
         me = current()
         runs.note(me)
         if len(runs.seen) == 1:
-            free.wait(20)
+            free.wait(100)
             runs.note(me.lease_lost)
 
     twice.submit()
-    started = time.monotonic()
-    with own.worker(concurrency=2) as worker:
+    with own.worker(concurrency=2, grace=600) as worker:  # it must not wait for what had ended
         until(lambda: runs.seen)
         (claim,) = own.store.seize(by="thief", lease_for=60, holder=worker.runtime.holder)
         own.store.settle([returned(claim)])
         until(lambda: all_done(own))
         free.set()
         until(lambda: len(runs.seen) == 3)
-    assert time.monotonic() - started < 20, "the worker did not wait for what had ended"
     assert runs.seen[2] is True
     assert number(own, "completed") == 1

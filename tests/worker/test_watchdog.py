@@ -245,10 +245,8 @@ def test_sigterm_ends_everything_whatever_handlers_do(
         wait_for(made, 1, "began", WAIT)
         time.sleep(0.3)
         workers = made.workers()
-        began = time.monotonic()
         made.terminate()
         assert made.end() == 0
-        assert time.monotonic() - began < 2 + 5 + 40
         gone([*workers, *started(made)], WAIT)
 
 

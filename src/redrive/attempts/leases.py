@@ -24,14 +24,10 @@ if TYPE_CHECKING:
     from redrive.registry import Entry
     from redrive.worker.children import Child
 
-_RENEWALS = 3
-"""Renewals in the time of one lease."""
-_DEAF = 5.0
-"""Seconds after its time limit in which an async handler may still end by itself."""
-_WATCHES = 8
-"""Checks for leases that could not be renewed, in the time of one lease."""
-_SAFE = 0.75
-"""The part of a lease in which its holder may rely on it without having renewed it."""
+_RENEWALS = 3  # renewals in the time of one lease
+_DEAF = 5.0  # seconds after its time limit in which an async handler may still end by itself
+_WATCHES = 8  # checks for leases that could not be renewed, in the time of one lease
+_SAFE = 0.75  # the part of a lease in which its holder may rely on it without having renewed it
 
 
 ALONE = 10.0

@@ -89,8 +89,7 @@ class Arguments:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            msg = f"these arguments do not fit the handler: {error}"
-            raise UsageError(msg) from None
+            raise UsageError(f"these arguments do not fit the handler: {error}") from None
         named: dict[str, object] = dict(bound.arguments)
         more = cast("dict[str, object]", named.pop(self._rest, {}))
         return named | more
@@ -176,11 +175,10 @@ def _annotated(function: Callable[..., object]) -> Callable[..., object]:
 def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
     if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
         kind = "positional-only" if parameter.kind is parameter.POSITIONAL_ONLY else "*args"
-        msg = (
+        raise UsageError(
             f"handler {name!r}: parameter {parameter.name!r} is {kind}, but arguments are kept by "
             "name; make it an ordinary parameter"
         )
-        raise UsageError(msg)
 
 
 def encode(value: Any, hint: Any, path: str) -> object:
@@ -249,8 +247,7 @@ def _encode_rich(value: Any, path: str) -> object:
 
 def _finite(value: UUID | Decimal, path: str) -> str:
     if isinstance(value, Decimal) and not value.is_finite():
-        msg = f"{path}: {value} has no JSON form; send None or text instead"
-        raise BadPayload(msg, field=path)
+        raise BadPayload(f"{path}: {value} has no JSON form; send None or text instead", field=path)
     return str(value)
 
 

@@ -31,12 +31,9 @@ from redrive.stores.outbox_verbs import OutboxEvent
 from redrive.worker.passes import PassRunner
 from redrive.worker.schedule import log_errors
 
-EVERY = 0.5
-"""Seconds between two checks of a worker for events."""
-_SOONEST = 0.1
-"""Seconds, at least, until a failed delivery is tried again."""
-_RENEWALS = 3
-"""Renewals in the time of one lease."""
+EVERY = 0.5  # seconds between two checks of a worker for events
+_SOONEST = 0.1  # seconds, at least, until a failed delivery is tried again
+_RENEWALS = 3  # renewals in the time of one lease
 _VANISHED = "the process that called the listener vanished"
 
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from redrive.worker.children import Child
     from redrive.worker.event_loop import Loop
 
-_HAND_OVER = 0.02
-"""Seconds to wait, at most, until a last attempt has begun."""
+_HAND_OVER = 0.02  # seconds to wait, at most, until a last attempt has begun
 
 
 class Dispatcher:
@@ -38,9 +37,9 @@ class Dispatcher:
         self,
         runtime: Runtime,
         leases: Leases,
-        *,
         concurrency: int,
         program: str | None,
+        *,
         notify: Callable[[], None],
     ) -> None:
         self.concurrency = concurrency
@@ -51,11 +50,9 @@ class Dispatcher:
         self.running: set[Task] = set()
         self._lasts: deque[Task] = deque()
         """Last attempts, and suspects, that wait for a free slot; the note comes before they begin."""
-        self._noted: set[Task] = set()
-        """Those of them that began and are not settled."""
+        self._noted: set[Task] = set()  # those of them that began and are not settled
         self._is_begun = threading.Event()
-        self._out: set[Task] = set()
-        """The tasks that were handed out and have not ended."""
+        self._out: set[Task] = set()  # the tasks that were handed out and have not ended
         self.leaked: set[str] = set()
         """The jobs whose handlers never returned."""
         self.is_refusing = False
@@ -63,8 +60,7 @@ class Dispatcher:
         self.loop: Loop | None = None
         self.is_stuck = False
         """True if the loop is blocked, so that nothing is handed to it."""
-        self._is_ending = False
-        """True if everything on the loop was cancelled for the shutdown."""
+        self._is_ending = False  # True if everything on the loop was cancelled for the shutdown
         self._runtime = runtime
         self._store = lambda: runtime.store
         self._leases = leases

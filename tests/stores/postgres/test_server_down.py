@@ -125,10 +125,8 @@ def test_a_server_that_stays_away_is_an_error_in_the_end(opener: Opener) -> None
     add_one(store, "a")
     pgkit.stop_at_once()
     try:
-        began = time.monotonic()
         with pytest.raises(StoreLost, match="is it running"):
             store.counts()
-        assert time.monotonic() - began < 30
         with pytest.raises(StoreLost):
             opener()
     finally:

@@ -24,8 +24,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from redrive.contrib.demo.town import Answer
 from redrive.testing import ManualClock
 
-_LONGEST_WAIT = 0.4
-"""Seconds that a wait takes in a demo, at most."""
+_LONGEST_WAIT = 0.4  # seconds that a wait takes in a demo, at most
 _OK = 200
 
 

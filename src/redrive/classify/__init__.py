@@ -65,7 +65,7 @@ def _failure(
     return altered(
         UNSAID,
         category=category,
-        why=error_text("; ".join([finding.why, *judge.raised]), secrets, limit=_LINE),
+        why=error_text(finding.why, secrets, limit=_LINE),
         type=name_of(type(exc))[:_LINE],
         message=message,
         code=code,
@@ -85,7 +85,8 @@ def _weighed(exc: BaseException, rules: Sequence[When]) -> tuple[Clues, Finding]
     finding = guarded(judge.judge, exc)
     clues = judge.seen.get(id(exc)) or Clues(exc)
     unknown = f"nothing known about {name_of(type(exc))}"
-    return clues, finding or Finding(clues, Category.UNKNOWN, unknown)
+    finding = finding or Finding(clues, Category.UNKNOWN, unknown)
+    return clues, finding._replace(why="; ".join([finding.why, *judge.raised]))
 
 
 def _hint(clues: Clues, finding: Finding, now: float) -> tuple[float, str] | tuple[None, None]:

@@ -4,7 +4,7 @@
     python rigs/listeners.py --short    a taste of it
     python rigs/listeners.py --control  builds that forget or misorder events: must be found out
 
-Three processes submit jobs, run them, retry the dead ones, and deliver what they report; each is killed
+Three processes submit jobs, run them (in passes or with a worker), retry the dead ones, and deliver what they report; each is killed
 and replaced at random moments, as in the rig `kill`. One in five calls of the listener fails. In the end
 a program that nobody kills does the rest. A delivery in which three processes died is a dead letter; it is
 retried too, and may then come after newer events of its job. The lives of a job, as stored, say which events it must have
@@ -115,11 +115,17 @@ def labour(url: str, broken: str, line: Line) -> None:
     processes.sabotage(broken)
     random.seed()
     app, work = program(url, line)
+    works = random.random() < 0.5
+    if works:
+        app.worker(concurrency=2).__enter__()
     _ = app.store
     line.tell("ready")
     for number in range(1_000_000):
         line.tell("accepted", work.submit(number).id)
-        app.run_due(limit=2)
+        if works:
+            time.sleep(0.01)
+        else:
+            app.run_due(limit=2)
         if random.random() < 0.3:
             app.desk.retry(state="dead")
 

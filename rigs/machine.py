@@ -5,7 +5,7 @@
     python rigs/machine.py --short                  a taste of it, for every change
     python rigs/machine.py --control                a store without a fence: must be found out
 
-Seeds are fresh at every run; a divergence is shrunk and printed as the steps that lead to it.
+Seeds are fresh at every run but the short one; a divergence is shrunk and printed as the steps that lead to it.
 Exit code 1 when something diverged (with --control: when nothing did).
 """
 
@@ -36,8 +36,8 @@ SHORT = {"memory": 12_000, "jsonl": 12_000, "sqlite": 8_000, "postgresql": 2_000
 CONTROL = Kind("unfenced", lambda _directory, clock: Unfenced(clock=clock))
 
 
-def run(kind: Kind, steps: int, *, shrink: bool = True) -> bool:
-    """Live with one store; whether it did as the model says."""
+def run(kind: Kind, steps: int, *, shrink: bool = True, same: bool = False) -> bool:
+    """Live with one store, `same`: the lives of every such run; True if it did as the model says."""
     machine = machine_for(kind)
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
     began, diverged = time.monotonic(), 0
@@ -51,7 +51,7 @@ def run(kind: Kind, steps: int, *, shrink: bool = True) -> bool:
                     stateful_step_count=LIFE,
                     deadline=None,
                     database=None,
-                    derandomize=False,
+                    derandomize=same,
                     phases=phases,
                     suppress_health_check=list(HealthCheck),
                 ),
@@ -78,7 +78,10 @@ def main() -> int:
     chosen = [kind for kind in KINDS if not given.stores or kind.name in given.stores]
     if not chosen:
         parser.error(f"no such store: {' '.join(given.stores)}")
-    results = [run(kind, SHORT[kind.name] if given.short else given.steps) for kind in chosen]
+    results = [
+        run(kind, SHORT[kind.name] if given.short else given.steps, same=given.short)
+        for kind in chosen
+    ]
     return 0 if all(results) else 1
 
 

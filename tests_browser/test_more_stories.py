@@ -77,6 +77,25 @@ def test_an_edit_and_the_language_work_without_javascript(shop: Desk, charge: st
     expect(page.locator("h1")).to_have_text("操作履歴")
 
 
+def test_a_form_that_is_too_large_is_a_page(shop: Desk, charge: str) -> None:
+    page = shop.visit(path=f"/jobs/{charge}/edit")
+    page.fill("textarea", "x" * 3_000_000)
+    page.get_by_role("button", name="Show what changes").click()
+    expect(page.locator("h1")).to_have_text("The form is too large")
+    shop.problems.clear()  # the browser reports the 413
+
+
+def test_a_plan_that_takes_long_says_so_until_it_is_there(shop: Desk, charge: str) -> None:
+    page = shop.visit(path="/jobs?q=state:dead")
+    page.locator("main form[data-rows]").dispatch_event("submit", {"bubbles": True})
+    expect(page.locator(".beat")).to_contain_text("many jobs can take some seconds")
+    page.locator(".pick button[name=one]").first.click()
+    expect(page.locator("h1")).to_contain_text("1 job")
+    page.go_back()
+    expect(page.locator("h1")).to_contain_text("Jobs")
+    expect(page.locator(".beat")).not_to_contain_text("seconds")
+
+
 def test_activity_is_filtered_and_exported(night: Desk, tmp_path: Path) -> None:
     page = night.visit("wall")
     page.keyboard.press("g")

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, cast
 from redrive.errors import UsageError
 
 DEFAULT = "redrive.db"
-KEYS = ("store", "app", "endpoints", "alerts", "mask", "import", "web")
-"""What a file may say."""
+KEYS = ("store", "app", "endpoints", "alerts", "mask", "import", "web")  # what a file may say
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
 
@@ -161,15 +160,13 @@ def _read(file: Path, *, naming: bytes = b"") -> Mapping[str, object] | None:
     """Read a file if it is there; one that never names us is not worth parsing."""
     try:
         if file.exists() and not file.is_file():
-            msg = f"{file} is not a regular file; replace or remove it"
-            raise UsageError(msg)
+            raise UsageError(f"{file} is not a regular file; replace or remove it")
         content = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         # A directory above that we may not look into cannot be meant for us.
         return None
     except OSError as error:
-        msg = f"cannot read {file} ({error.strerror}); correct or remove it"
-        raise UsageError(msg) from error
+        raise UsageError(f"cannot read {file} ({error.strerror}); correct or remove it") from error
     if naming not in content:
         return None
     import tomllib  # noqa: PLC0415 - most calls meet no file
@@ -177,8 +174,7 @@ def _read(file: Path, *, naming: bytes = b"") -> Mapping[str, object] | None:
     try:
         return tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
-        msg = f"{file} is not valid TOML: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{file} is not valid TOML: {error}") from error
 
 
 def _own_table(table: Mapping[str, object], file: Path) -> Mapping[str, object]:
@@ -196,8 +192,7 @@ def _section(table: Mapping[str, object], *names: str, file: Path) -> Mapping[st
         if inner is None:
             return None
         if not isinstance(inner, dict):
-            msg = f"{name} in {file} must be a table, as in [{'.'.join(names)}]"
-            raise UsageError(msg)
+            raise UsageError(f"{name} in {file} must be a table, as in [{'.'.join(names)}]")
         section = cast("dict[str, object]", inner)
     return section
 
@@ -261,5 +256,4 @@ def _text(table: Mapping[str, object], key: str, file: Path | None) -> str | Non
     value = table.get(key)
     if value is None or (isinstance(value, str) and value):
         return value
-    msg = f'{key} in {file} must be text, as in {key} = "…"; found {value!r}'
-    raise UsageError(msg)
+    raise UsageError(f'{key} in {file} must be text, as in {key} = "…"; found {value!r}')

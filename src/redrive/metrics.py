@@ -25,8 +25,7 @@ from redrive.jobs.job import State
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-GROUPS = 1000
-"""So many causes are told apart, the commonest; the rest are not counted."""
+GROUPS = 1000  # so many causes are told apart, the commonest; the rest are not counted
 
 
 class About(NamedTuple):

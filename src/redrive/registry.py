@@ -105,11 +105,10 @@ class Registry:
             check_name(name)
             if name in self._aliases:
                 other = self._aliases[name].function
-                msg = (
+                raise UsageError(
                     f"two handlers have the name {name!r}: it belongs to {other.__module__}.{other.__qualname__}; "
                     "names are stored with jobs and must be unique"
                 )
-                raise UsageError(msg)
         check_lane(entry.lane)
         self._entries[entry.name] = entry
         self._aliases.update(dict.fromkeys((entry.name, *entry.formerly), entry))
@@ -144,7 +143,8 @@ class Registry:
             kind = type(payload).__name__  # not the value: it may be secret
             raise UsageError(f"a payload must be a mapping of names to values; found {kind}")
         if entry is not None:
-            return entry, entry.arguments.dump((), dict(payload), limit)
+            values = entry.arguments.by_present_names(dict(payload))
+            return entry, entry.arguments.dump((), values, limit)
         text = strict_json.dumps(dict(payload), max_bytes=limit)
         return replace(Entry.unregistered(name), policy=policy), text
 
@@ -217,12 +217,11 @@ def check_apart(registry: Registry, program: Callable[[], str | None]) -> None:
     """Refuse to run in this process what asked for one of its own."""
     asked = [entry.name for entry in registry if entry.isolation == "process"]
     if asked and program() is None:
-        msg = (
+        raise UsageError(
             f"handler {asked[0]!r} asks for a process of its own (isolation='process'), but no other "
             "process can import this program; put it into a module and run `redrive work module:app`, "
             "or name it: app.worker(program='module:app')"
         )
-        raise UsageError(msg)
 
 
 _warned: set[str] = set()
@@ -236,16 +235,14 @@ def check_functions(
     if already_done is not None:
         checks.function(already_done, f"already_done of handler {name!r}")
     if _is_method(function):
-        msg = (
+        raise UsageError(
             f"handler {name!r}: {function.__qualname__} is a method, but a job has no instance to "
             "call it on; register a function, or a bound method: app.handler(name)(instance.method)"
         )
-        raise UsageError(msg)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        msg = (
+        raise UsageError(
             f"handler {name!r} is a generator; generators are not supported: return a value instead"
         )
-        raise UsageError(msg)
     if already_done is not None and checks.is_async(already_done):
         raise UsageError(f"handler {name!r}: already_done must be a plain function, not async")
     return checks.is_async(function)

@@ -292,8 +292,7 @@ def _cap(value: Duration) -> float:
 
 def _finite(name: str, value: float) -> float:
     if not _is_finite(value) or value < 0:
-        msg = f"{name} must be a finite number, 0 or more; found {value!r}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} must be a finite number, 0 or more; found {value!r}")
     return float(value)
 
 

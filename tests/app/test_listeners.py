@@ -367,6 +367,48 @@ def test_a_worker_that_stops_puts_off_the_delivery_it_cannot_wait_for(tmp_path: 
         assert [(event.attempts, event.lost) for event in events] == [(1, 0)]
 
 
+def test_a_listener_that_hangs_delays_only_its_own_events(tmp_path: Path) -> None:
+    end, hanging, events = threading.Event(), list[Event](), list[Event]()
+    with Redrive(tmp_path / "jobs.db") as app:
+
+        @app.on("died", name="first")
+        def hang(event: Event) -> None:
+            hanging.append(event)
+            end.wait(60)
+
+        app.on("died", "resolved", name="second")(events.append)
+        jobs = [fail(app, number=number) for number in range(3)]
+        with app.worker():
+            until(lambda: hanging and len(events) == 3)
+            app.desk.resolve(jobs[0].id)
+            until(lambda: len(events) == 4)
+            assert len(hanging) == 1
+            end.set()
+            until(lambda: not app.store.waiting_events())
+    assert [event.job.id for event in hanging if event.job] == [job.id for job in jobs]
+    assert events[-1].kind == "resolved"
+
+
+def test_a_listener_that_ignores_its_time_limit_is_given_up_and_its_process_replaced(
+    tmp_path: Path,
+) -> None:
+    end = threading.Event()
+    with Redrive(tmp_path / "jobs.db", lease=0.3) as app:
+
+        @app.on("died", timeout=0.1, isolation="thread", policy=Policy(attempts=1))
+        def hang(_: Event) -> None:
+            end.wait(60)
+
+        fail(app)
+        with app.worker(replaced=True, grace=1) as worker:
+            until(lambda: worker.wants_replacement)
+            (dead,) = app.desk.jobs.find(handler="redrive.on.hang").jobs
+        end.set()
+        assert dead.failure is not None
+        assert (dead.failure.category, dead.attempts) == ("timeout", 1)
+        assert app.store.waiting_events() == {}
+
+
 def test_a_worker_that_stops_waits_for_the_delivery_that_runs(tmp_path: Path) -> None:
     begun, end = threading.Event(), threading.Event()
     with Redrive(tmp_path / "jobs.db") as app:

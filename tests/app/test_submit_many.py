@@ -240,6 +240,21 @@ def test_a_call_by_name_goes_to_the_lane_of_its_handler_when_a_worker_takes_it(
     assert (done.lane, done.state, done.attempts) == ("mail", State.COMPLETED, 1)
 
 
+def test_a_call_by_name_may_use_the_former_name_of_a_parameter(app: Redrive) -> None:
+    calls: list[str] = []
+
+    @app.handler("greet", renamed={"name": "who"})
+    def greet(who: str) -> None:
+        calls.append(who)
+
+    first = app.submit("greet", {"name": "ada"}, key="ada")
+    assert json.loads(first.payload) == {"who": "ada"}
+    assert app.submit("greet", {"who": "ada"}, key="ada").id == first.id
+    assert asyncio.run(app.asubmit("greet", {"name": "ada"}, key="ada")).id == first.id
+    app.run_due()
+    assert calls == ["ada"]
+
+
 def test_a_call_by_name_of_a_known_handler_is_checked_at_once(
     app: Redrive, send: Handler[..., None]
 ) -> None:

@@ -47,8 +47,8 @@ class MyOtherError(MyError):
     pass
 
 
-def raises(_: BaseException) -> bool:
-    raise SystemExit
+def raises(error: BaseException) -> bool:
+    raise SystemExit(str(error))
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,9 @@ def test_the_users_rules_come_first(rule: When, why: str) -> None:
         when("elsewhere.MyError", "auth"),
         when(status=404, then="auth"),
         when(code="78", then="auth"),
-        when(raises, "auth"),
         when(MyError, "auth", status=404),
     ],
-    ids=["type", "dotted name", "status", "code", "test that raises", "one of two"],
+    ids=["type", "dotted name", "status", "code", "one of two"],
 )
 def test_rules_that_do_not_match_say_nothing(rule: When) -> None:
     assert classify(MyError("boom"), rules=[rule]).why == "status 503"
@@ -310,3 +309,19 @@ def test_nothing_of_the_error_is_kept() -> None:
 def test_deep_evidence_is_left_alone() -> None:
     assert classify(chained(8)).category == "transient"
     assert classify(chained(9)).category == "unknown"
+
+
+def test_a_rule_that_raises_is_logged_once_a_minute_and_named_in_the_record(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rules = [when(raises, "transient")]
+    failures = [classify(ValueError("hunter2"), rules=rules) for _ in range(3)]
+    assert {failure.category for failure in failures} == {"unknown"}
+    assert failures[0].why == (
+        "nothing known about ValueError; your rule for raises raised SystemExit"
+    )
+    (line,) = caplog.messages
+    assert "the rule for raises (" in line
+    assert "test_failures.py:" in line
+    assert "raised SystemExit" in line
+    assert "hunter2" not in line

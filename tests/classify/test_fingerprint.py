@@ -439,6 +439,22 @@ def test_any_text_has_a_variant_that_is_bounded(message: str, keep: str) -> None
     assert len(without_ids(message, (keep,))) <= 300
 
 
+@pytest.mark.parametrize(
+    ("message", "title"),
+    [
+        ("429 Too Many Requests, 17 left", "429 Too Many Requests, * left"),
+        ("HTTP 503 from pay-7", "HTTP 503 from pay-*"),
+        ("failed with status code 404 (id 40)", "failed with status code 404 (id *)"),
+        ("status: 500, job 500123", "status: 500, job *"),
+        ("429 left of 503", "* left of *"),
+    ],
+)
+def test_an_http_status_stays_in_a_title(message: str, title: str) -> None:
+    assert without_ids(message) == title
+    other = message.replace("429", "418")  # the fingerprint masks it as before
+    assert of_text("Refused", message).fingerprint == of_text("Refused", other).fingerprint
+
+
 @given(st.integers(0), st.uuids(), st.ip_addresses(), st.datetimes(), st.floats(0, 1e6))
 def test_ids_numbers_addresses_and_times_never_split_a_group(
     number: int, ident: uuid.UUID, address: object, time: object, seconds: float

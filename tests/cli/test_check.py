@@ -61,6 +61,17 @@ def test_the_worst_limit_that_is_passed_decides(shop: Shop, options: list[str], 
     assert done.stdout.startswith(("OK ", "WARNING ", "CRITICAL ")[code])
 
 
+def test_a_dead_letter_that_was_edited_or_reopened_keeps_its_age(empty: Shop) -> None:
+    at = empty.clock.now() - 2 * HOUR
+    empty.add(*(dead_letter(n, updated=at, finished=at) for n in (1, 2)))
+    with empty.app() as app:
+        app.desk.edit(name(1), '{"n":1}')
+        app.desk.resolve(name(2))
+        app.desk.reopen(name(2))
+    assert "oldest=7200s" in empty.run("check").stdout
+    assert empty.run("check", "--max-age", "1h").exit_code == 2
+
+
 def test_growth_is_counted_over_ten_minutes(empty: Shop) -> None:
     now = empty.clock.now()
     times = [now - 30] * 15 + [now - 500] * 5 + [now - 700] * 50

@@ -15,6 +15,7 @@ from ptykit import on_terminal
 from redrive import Job, Reason, Redrive, State
 from redrive.cli import actions
 from redrive.desk.shared_facts import compared
+from redrive.stores.sqlite import SqliteStore
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 
@@ -160,6 +161,27 @@ def test_worker_and_release_are_those_of_the_last_attempt(empty: Shop) -> None:
     empty.add(*died, *done)
     shared = {(fact["fact"], fact["value"]) for fact in data(empty, "group", "G1")["shared"]}
     assert {("worker", "host-a:7"), ("release", "1.8.2")} <= shared
+
+
+def test_a_group_of_many_jobs_takes_no_more_reads_than_a_group_of_few(
+    empty: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty.add(*(dead_letter(n) for n in range(1, 4)))
+    few = _reads(empty, monkeypatch)
+    empty.add(*(dead_letter(n) for n in range(4, 44)))
+    assert _reads(empty, monkeypatch) == few > 0
+
+
+def _reads(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Count the transactions of `redrive group G1`."""
+    reads: list[object] = []
+    read = SqliteStore._read
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            SqliteStore, "_read", lambda store, work: reads.append(work) or read(store, work)
+        )
+        data(shop, "group", "G1")
+    return len(reads)
 
 
 def test_two_deaths_beside_twenty_successes_prove_nothing() -> None:

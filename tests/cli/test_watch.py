@@ -11,7 +11,7 @@ from redrive.cli.watch import _State, line_of, view_of
 from redrive.desk.desk import Desk
 from redrive.desk.live import Live, live_of
 from redrive.errors import StoreBusy, StoreLost
-from shopkit import Shop
+from shopkit import Shop, dead_letter
 
 LAST = b"/ filter\x1b[K"
 """How a frame ends."""
@@ -111,6 +111,17 @@ def test_a_filter_leaves_rows_with_the_text(shop: Shop) -> None:
     (one,) = [part for part in view_of(data, "MAIL").parts if getattr(part, "title", "") == "Lanes"]
     assert {row["lane"] for row in one.rows} == {lane for lane in lanes if "mail" in lane}
     assert line_of(data).count("\n") == 0
+
+
+def test_a_filter_by_handler_leaves_its_groups(empty: Shop) -> None:
+    now = empty.clock.now()
+    handlers = ("mail.send", "mail.send", "sms.send")
+    empty.add(*(dead_letter(n, handler=one, updated=now) for n, one in enumerate(handlers)))
+    done = empty.run("watch", "--times", "1", "--json", "--filter", "sms.send")
+    (group,) = json.loads(done.stdout)["groups"]
+    assert (group["jobs"], group["handlers"]) == (3, ["mail.send", "sms.send"])
+    done = empty.run("watch", "--times", "1", "--json", "--filter", "fax.send")
+    assert json.loads(done.stdout)["groups"] == []
 
 
 def test_a_filter_holds_in_a_pipe_too(shop: Shop) -> None:

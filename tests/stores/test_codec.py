@@ -10,14 +10,13 @@ from kit import make_failure, make_job
 from redrive.jobs.job import Attempt, Category, Failure
 from redrive.stores._codec import (
     attempt_from_dict,
-    attempt_to_dict,
     attempt_to_json,
     encode,
     failure_from_dict,
-    failure_to_dict,
     failure_to_json,
     head_to_dict,
     job_from_dict,
+    record_to_dict,
 )
 
 WHOLE = Failure(
@@ -59,14 +58,14 @@ def test_an_attempt_is_written_alike_whichever_way(
         release=release,
     )
     text = attempt_to_json(attempt)
-    assert text == encode(attempt_to_dict(attempt))
+    assert text == encode(record_to_dict(attempt))
     assert attempt_from_dict(json.loads(text)) == attempt
 
 
 @pytest.mark.parametrize("failure", [WHOLE, Failure(category=Category.UNKNOWN), make_failure()])
 def test_a_failure_is_written_alike_whichever_way(failure: Failure) -> None:
     text = failure_to_json(failure)
-    assert text == encode(failure_to_dict(failure))
+    assert text == encode(record_to_dict(failure))
     assert failure_from_dict(json.loads(text)) == failure
 
 

@@ -343,6 +343,22 @@ def test_an_id_comes_before_a_key_and_a_key_before_an_event(setting: Setting) ->
     assert "there is no filter 'ordre:'" in run(setting, "groups", "ordre:1").stderr
 
 
+@pytest.mark.parametrize("key", ["G7", "R1", "state:dead"])
+def test_a_key_that_looks_like_a_selector_is_shown_as_it_must_be_typed(
+    setting: Setting, key: str
+) -> None:
+    stream = setting.stream(max_retries=0)
+    event = stream.emit_with_retry("a", "b", Failing(ConnectionError("down")))
+    dead = stream.app.desk.jobs.get(event)
+    stream.app.store.add([replace(_like(dead, id="JOB1", key=key), event=None)])
+    rows = [line.split("\t") for line in run(setting, "dlq").stdout.splitlines()[1:]]
+    (name,) = {cell for row in rows for cell in row} & {key, f"key:{key}"}
+    assert json.loads(run(setting, "show", name, "--json").stdout)["data"]["id"] == "JOB1"
+    assert run(setting, "resolve", name, "--reason", "seen", "--yes").exit_code == 0
+    assert stream.app.get("JOB1").state is State.RESOLVED
+    assert stream.app.get(dead.id).state is State.DEAD
+
+
 def test_a_masked_key_cannot_be_guessed(setting: Setting) -> None:
     stream = setting.stream(max_retries=0)
     event = stream.emit_with_retry("a", "b", Failing(GiveUp("no")), {"token": "abc123def456"})
@@ -350,6 +366,8 @@ def test_a_masked_key_cannot_be_guessed(setting: Setting) -> None:
     stream.app.store.add([_like(dead, id="JOB1", key="abc123def456", event="E1")])
     with pytest.raises(JobNotFound):
         stream.app.desk.jobs.get("abc123def456")
+    with pytest.raises(UsageError):
+        stream.app.desk.jobs.get("key:abc123def456")
 
 
 def test_the_dead_letter_queue_has_the_columns_of_the_document(setting: Setting) -> None:

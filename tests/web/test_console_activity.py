@@ -88,7 +88,7 @@ def test_activity_is_refused_to_strangers(busy: Redrive) -> None:
 
 
 def test_nothing_was_done_yet(app: Redrive) -> None:
-    assert "Nobody has done anything yet" in Visitor(app).page("/activity").text
+    assert "No actions yet" in Visitor(app).page("/activity").text
 
 
 def test_every_verb_of_the_audit_log_can_be_chosen() -> None:

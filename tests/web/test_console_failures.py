@@ -8,6 +8,7 @@ from consolekit import Visitor
 from redrive import Redrive
 from redrive.errors import StoreBusy
 from redrive.web.console.sessions import Sessions
+from redrive.web.reads import LARGEST
 from webkit import BASE
 
 PLACES = ("/", "/jobs?q=state:dead", "/nowhere")
@@ -64,7 +65,48 @@ def test_a_form_that_fails_leads_back_to_its_page(
     headers = {"origin": BASE, "referer": f"{BASE}/system?x=1"}
     answer = visitor.ask("POST", "/pauses", data={"lane": "x"}, headers=headers)
     assert answer.status_code == 503
-    assert 'href="/system"' in answer.text
+    assert 'href="/system?x=1"' in answer.text
+
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+REFUSED = [
+    ({"origin": "http://evil.example"}, "", 403, "from a page of another site"),
+    ({}, "", 403, "did not say which page"),
+    ({"origin": BASE}, "note=" + "x" * LARGEST, 413, "at most 1 MiB"),
+    ({"origin": BASE}, "note=%ff", 400, "cannot be read"),
+    ({"origin": BASE, "content-type": "text/plain"}, "", 415, "content type"),
+]
+
+
+@pytest.mark.parametrize("path", ["/groups/G1/note", "/sign-in", "/language"])
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_form_that_is_refused_unread_is_a_page(
+    app: Redrive, path: str, case: tuple[dict[str, str], str, int, str]
+) -> None:
+    visitor = Visitor(app)
+    headers, body, status, text = case
+    page = {"referer": f"{BASE}/groups/G1?whole=true"}
+    answer = visitor.ask("POST", path, content=body, headers={**FORM, **page, **headers})
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        status,
+        "text/html; charset=utf-8",
+    )
+    assert text in answer.text
+    assert 'href="/groups/G1?whole=true"' in answer.text
+    api = visitor.ask("POST", f"/api/v1{path}", content=body, headers={**FORM, **headers})
+    assert api.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("referer", ["http://evil.example/jobs", "http://[", f"{BASE}//evil/x"])
+def test_a_page_about_a_refused_form_leads_to_no_foreign_page(app: Redrive, referer: str) -> None:
+    headers = {**FORM, "origin": "http://evil.example", "referer": referer}
+    answer = Visitor(app).ask("POST", "/sign-out", headers=headers)
+    assert (answer.status_code, 'class="btn first" href="/"' in answer.text) == (403, True)
+
+
+def test_another_host_name_is_told_nothing(app: Redrive) -> None:
+    answer = Visitor(app, name="billing").ask("GET", "/", headers={"host": "evil.example"})
+    assert (answer.status_code, "billing" in answer.text) == (421, False)
 
 
 @pytest.mark.parametrize(("accept", "address"), [("*/*", "/"), ("text/html", "/api/v1/lanes")])

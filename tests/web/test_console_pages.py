@@ -7,6 +7,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_an_empty_store_says_what_would_be_here(tmp_path: object) -> None:
         visitor = Visitor(app)
         assert "No dead letters" in visitor.page("/").text
         assert "redrive demo" in visitor.page("/").text
-        assert "There is no job yet" in visitor.page("/jobs").text
+        assert "No jobs yet" in visitor.page("/jobs").text
         assert "No run yet" in visitor.page("/runs").text
         assert "No group here" in visitor.page("/groups").text
 
@@ -104,6 +105,33 @@ def test_groups_are_filtered_and_sorted_by_the_address(app: Redrive) -> None:
     assert 'id="G3"' not in visitor.page("/groups").html
     assert 'id="G3"' in visitor.page("/groups?status=resolved").html
     assert visitor.page("/groups?sort=odd", 400).all("h1")
+
+
+def test_many_lanes_without_a_worker_are_one_sentence(app: Redrive) -> None:
+    for number in range(30):
+        app.submit(f"lane{number}.send", {})
+    for path in ("/", "/system"):
+        page = Visitor(app).page(path)
+        assert "No worker serves 3" in page.text, path
+        assert page.html.count("No worker serves") == 1
+
+
+def test_groups_are_found_by_their_words(app: Redrive) -> None:
+    visitor = Visitor(app)
+    rows = [group.name for group in app.desk.groups.find(limit=50)]
+    title = app.desk.groups.get(rows[0]).title
+    found = visitor.page("/groups?" + urlencode({"q": title[:30].upper(), "sort": "jobs"}))
+    assert f'<li id="{rows[0]}"' in found.html
+    assert found.html.count("<li id=") < len(rows)
+    assert "sort=jobs&amp;q=" in found.html  # the other tabs keep it
+    none = visitor.page("/groups?q=<b>no+such")
+    assert "has “&lt;b&gt;no such”" in none.html
+    assert "<li id=" not in none.html
+
+
+def test_a_pending_job_says_when_it_is_due(app: Redrive) -> None:
+    app.submit("mail.send", {"to": "ada"}, delay=600)
+    assert "in 10 min" in Visitor(app).page("/jobs?q=state:pending").text
 
 
 def test_the_group_says_why_since_when_and_what_is_shared(app: Redrive) -> None:

@@ -113,6 +113,23 @@ def test_a_session_that_is_used_ends_after_seven_days_and_keeps_its_id(
     assert not is_in(visitor)
 
 
+def test_an_open_tab_is_not_use_but_a_form_is(app: Redrive, clock: ManualClock) -> None:
+    visitor = Visitor(app)
+    csrf, cookie = visitor.csrf(), cookie_of(visitor)
+    for _ in range(11):
+        clock.advance(HOUR)
+        assert visitor.ask("GET", "/part/overview").status_code == 200
+        visitor.ask("HEAD", "/runs")
+    assert cookie_of(visitor) == cookie
+    visitor.send("/groups/G1/note", note="here", csrf=csrf)  # the answer has a notice, too
+    assert cookie_of(visitor).split("~")[1] == cookie.split("~")[1]
+    clock.advance(IDLE - 60)
+    assert visitor.ask("GET", "/part/overview").status_code == 200
+    clock.advance(120)
+    assert visitor.ask("GET", "/part/overview").status_code == 401
+    assert not is_in(visitor)
+
+
 def test_signing_out_ends_every_copy_on_every_server(app: Redrive) -> None:
     visitor, thief = Visitor(app), Visitor(app, None)
     thief.cookies = visitor.cookies
@@ -158,6 +175,10 @@ def test_tokens_of_the_environment_have_names_of_their_own() -> None:
 def test_a_code_signs_in_once_and_soon(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
     visitor = Visitor(app, None)
     code = visitor.site.console.sessions.once(TOKENS[0])
+    assert visitor.ask("HEAD", f"/sign-in?once={code}").status_code == 200
+    for ahead in ({"sec-purpose": "prefetch;prerender"}, {"purpose": "prefetch"}):
+        early = visitor.ask("GET", f"/sign-in?once={code}", headers=ahead)
+        assert (early.status_code, "set-cookie" in early.headers) == (503, False)
     first = visitor.ask("GET", f"/sign-in?once={code}")
     assert (first.status_code, first.headers["location"]) == (303, "/")
     assert is_in(visitor)

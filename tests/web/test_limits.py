@@ -81,6 +81,19 @@ def test_the_answer_comes_before_the_end_of_a_body_without_end(web: Web) -> None
     assert answer.status_code == 413
 
 
+def test_a_body_that_is_too_large_is_read_to_its_end(web: Web) -> None:
+    """A client that still sends when the connection is closed may not see the answer."""
+    sent: list[int] = []
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for number in range(48):
+            sent.append(number)
+            yield b"x" * 65_536
+
+    answer = web.ask("POST", "/api/v1/pauses", content=chunks(), headers=JSON)
+    assert (answer.status_code, len(sent)) == (413, 48)
+
+
 def test_a_slow_body_is_given_up(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "SLOWEST", 0.05)
 

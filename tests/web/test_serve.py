@@ -193,6 +193,52 @@ def test_a_bad_file_of_tokens_is_refused(shop: Shop, text: str) -> None:
     assert ACT not in done.output
 
 
+PROXY = ("--behind-proxy", "--user-header", "X-User", "--proxy-secret-file", "secret")
+
+
+def private(path: str, text: str) -> str:
+    Path(path).write_text(text)
+    Path(path).chmod(0o600)
+    return path
+
+
+def test_a_proxy_names_people_who_have_a_right_in_the_file_of_tokens() -> None:
+    private("secret", f"# shared with nginx\n{ACT}\n")
+    file = private("tokens", "mira@shop.example act\n* read\n")
+    with serving("--tokens", file, *PROXY) as (url, _):
+        headers = {"x-user": "mira@shop.example", "accept": "text/html"}
+        refused = httpx.get(f"{url}/groups", headers=headers)
+        assert (refused.status_code, "Redrive-Proxy-Secret" in refused.text) == (401, True)
+        page = httpx.get(f"{url}/groups", headers={**headers, "redrive-proxy-secret": ACT})
+        assert (page.status_code, "mira@shop.example" in page.text) == (200, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "said"),
+    [
+        (PROXY[1:], "* read", "needs --behind-proxy"),
+        ((*PROXY, "--open"), "* read", "without --open"),
+        ((*PROXY, "--no-auth"), "* read", "without --open and --no-auth"),
+        (PROXY[:3], "* read", "belong together"),
+        (PROXY, f"mira act {ACT}", "no person is named"),
+        (PROXY, "* owner", "read, act or reveal"),
+        (PROXY, "* read\n* act", "used once"),
+        ((*PROXY[:-1], "absent"), "* read", "cannot read the secrets in absent"),
+        ((*PROXY[:-1], "shop_program.py"), "* read", "only its owner may read"),
+        ((*PROXY[:-1], "short"), "* read", "20 to 500"),
+        ((), "mira act", "no token for mira"),
+    ],
+)
+def test_a_proxy_that_cannot_be_trusted_does_not_start(
+    shop: Shop, words: tuple[str, ...], file: str, said: str
+) -> None:
+    private("secret", ACT)
+    private("short", "x" * 19)
+    done = shop.run("serve", "--port", "0", "--tokens", private("tokens", file), *words)
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+
+
 CERTIFICATES = Path(__file__).parents[1] / "delivery" / "certificates"
 
 

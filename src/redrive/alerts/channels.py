@@ -21,11 +21,9 @@ from redrive.jobs.durations import Duration
 from redrive.payloads.masking import MASK, mask_text
 from redrive.registry import check_name
 
-SECONDS = 10.0
-"""How long one message may take to be sent."""
+SECONDS = 10.0  # how long one message may take to be sent
 _ANSWER = 300
-_HEADER, _SECTION = 150, 2900
-"""The most characters that Slack accepts in a header and in a section."""
+_HEADER, _SECTION = 150, 2900  # the most characters that Slack accepts in a header and in a section
 _ANY_URL = "https://channel.invalid/"
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -173,8 +171,7 @@ def environment(channel: str, name: str) -> str:
     """Return the value of an environment variable; TokenMissing if it is not set."""
     value = os.environ.get(name, "").strip()
     if not value:
-        msg = f"cannot send to {channel}: the environment variable {name} is not set"
-        raise TokenMissing(msg)
+        raise TokenMissing(f"cannot send to {channel}: the environment variable {name} is not set")
     return value
 
 

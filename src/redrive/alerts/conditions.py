@@ -13,20 +13,16 @@ from redrive.jobs.durations import words
 from redrive.jobs.job import Group, Job, State
 from redrive.payloads.masking import inert
 
-NAME = "redrive.alert"
-"""The handler and lane of messages; these are never reported."""
-WATCHED = 2000
-"""How many causes are watched, those with the most jobs first."""
-_RUN_NEWS = 86400.0
-"""Seconds for which a stopped run is reported."""
+NAME = "redrive.alert"  # the handler and lane of messages; these are never reported
+WATCHED = 2000  # how many causes are watched, those with the most jobs first
+_RUN_NEWS = 86400.0  # seconds for which a stopped run is reported
 _SILENT = 20.0
 """Seconds without a heartbeat; more than `status` waits for, because an alert may wake somebody."""
 _UNDONE = (State.PENDING, State.RUNNING, State.DEAD)
 _RAN = (State.RUNNING, State.COMPLETED, State.DEAD)
 _FEW = 20
 _LOOKED_AT = 100
-NAMED = 10
-"""How many new jobs a message names by their keys."""
+NAMED = 10  # how many new jobs a message names by their keys
 
 
 def look(desk: Desk, memory: Memory, rules: Rules, *, born: float) -> World:

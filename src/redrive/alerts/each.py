@@ -24,17 +24,13 @@ if TYPE_CHECKING:
     from redrive.events import Event
     from redrive.stores.contract import Store
 
-SINGLES, SPAN = 20, 600.0
-"""Messages about single jobs, at most, in so many seconds."""
-DIGEST_EVERY = 120.0
-"""Seconds between two digests, at least."""
-LISTED = 200
-"""How many jobs a digest names; of the others it says how many."""
+SINGLES, SPAN = 20, 600.0  # messages about single jobs, at most, in so many seconds
+DIGEST_EVERY = 120.0  # seconds between two digests, at least
+LISTED = 200  # how many jobs a digest names; of the others it says how many
 LISTENER = "alerts"
 _NOTE = "alerts:each"
 _TRIES = 5
-_COVERED = frozenset({"new", "growing"})
-"""The messages about groups that single ones replace."""
+_COVERED = frozenset({"new", "growing"})  # the messages about groups that single ones replace
 
 Submit = Callable[[Message, str, str], None]
 """Submits a message for a channel under a key."""

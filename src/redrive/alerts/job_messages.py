@@ -24,8 +24,7 @@ from redrive.payloads.masking import inert
 
 DEAD_LETTER = "redrive_dead_letter"
 """The type of messages about single jobs whose handler has none of its own."""
-_IN_TEXT = 25
-"""How many jobs the text of a digest names; its facts have more."""
+_IN_TEXT = 25  # how many jobs the text of a digest names; its facts have more
 _HANDLERS = 10
 
 
@@ -48,15 +47,9 @@ def of_job(job: Job, at: float, source: Source) -> Message:
         f"After the fix: {source.command(f'redrive retry {job.id}')}",
         *source.lines(_group(job)),
     ]
-    return Message(
-        type=kind,
-        state="died",
-        subject=job.id,
-        title=harmless(f"[DEAD] {title}", TITLE),
-        text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
-        at=at,
-        facts={"message": harmless(title, LONGEST), **facts},
-    )
+    facts = {"message": harmless(title, LONGEST), **facts}
+    about = {"type": kind, "state": "died", "subject": job.id}
+    return Message.of(title, lines, head="[DEAD] ", **about, at=at, facts=facts)
 
 
 def _headline(job: Job, wording: Wording) -> str:
@@ -104,24 +97,14 @@ def of_many(keys: Sequence[str], numbers: Mapping[str, int], at: float, source: 
     command = source.command("redrive dlq")
     named = keys[:_IN_TEXT]
     more = f" … and {total - len(named):,} more" if total > len(named) else ""
+    most = sorted(numbers.items(), key=lambda item: -item[1])[:_HANDLERS]
     lines = [
         f"Type: {kind}",
-        *_counted(numbers),
+        *(f"{name}: {jobs_text(number)}" for name, number in most),
         f"Look: {command}",
         *source.lines(),
         f"Keys: {', '.join(named)}{more}",
     ]
-    return Message(
-        type=kind,
-        state="digest",
-        subject="digest",
-        title=harmless(f"[DEAD] {title}", TITLE),
-        text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
-        at=at,
-        facts={"jobs": total, "keys": [*keys], "command": command, **source.facts()},
-    )
-
-
-def _counted(numbers: Mapping[str, int]) -> list[str]:
-    most = sorted(numbers.items(), key=lambda item: -item[1])[:_HANDLERS]
-    return [f"{name}: {jobs_text(number)}" for name, number in most]
+    facts = {"jobs": total, "keys": [*keys], "command": command, **source.facts()}
+    about = {"type": kind, "state": "digest", "subject": "digest"}
+    return Message.of(title, lines, head="[DEAD] ", **about, at=at, facts=facts)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from redrive.desk.desk import Desk
     from redrive.jobs.job import Job
 
-LATEST = 20
-"""Messages that are listed."""
+LATEST = 20  # messages that are listed
 
 
 class ListedChannel(NamedTuple):

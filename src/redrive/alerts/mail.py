@@ -46,13 +46,11 @@ class Email:
         object.__setattr__(self, "to", (self.to,) if isinstance(self.to, str) else tuple(self.to))
         durations.positive(self.timeout, name="timeout")
         if bool(self.user_env) != bool(self.password_env):
-            msg = f"channel {self.name}: set both user_env and password_env, or neither"
-            raise UsageError(msg)
+            raise UsageError(f"channel {self.name}: set both user_env and password_env, or neither")
         try:
             addressed = self._addressed()
         except ValueError as error:
-            msg = f"channel {self.name}: an address is not valid: {error}"
-            raise UsageError(msg) from None
+            raise UsageError(f"channel {self.name}: an address is not valid: {error}") from None
         if not self.to or not all("@" in str(addressed[name]) for name in ("To", "From")):
             msg = f"channel {self.name}: to and sender must be addresses such as ops@example.org"
             raise UsageError(msg)
@@ -119,8 +117,7 @@ class Email:
             if server.has_extn("starttls") and (not is_local or self.ca_file):
                 server.starttls(context=tls)
             elif not is_local:
-                msg = f"{self.name} was not sent: {self.host} offers no TLS"
-                raise Undelivered(msg)
+                raise Undelivered(f"{self.name} was not sent: {self.host} offers no TLS")
         except BaseException:
             server.close()
             raise

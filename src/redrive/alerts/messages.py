@@ -21,14 +21,11 @@ from redrive.jobs.job import Job
 from redrive.payloads.masking import inert, mask_text
 from redrive.registry import check_name
 
-LONGEST = 2000
-"""Characters of a message, at most."""
+LONGEST = 2000  # characters of a message, at most
 TITLE = 200
 KEY = 60
-_HANDLERS = 5
-"""How many handlers a text names."""
-_LISTED = 10
-"""How many changes a message about many names."""
+_HANDLERS = 5  # how many handlers a text names
+_LISTED = 10  # how many changes a message about many names
 _PLACE = re.compile(r"\{([\w.-]+)\}")
 _PLACES = ("attempts", "category", "cause", "count", "error", "group", "handler", "job")
 _PAYLOAD = "payload."
@@ -52,6 +49,12 @@ class Message:
     at: float
     facts: Mapping[str, object] = field(default_factory=dict[str, object])
     """The same as numbers and names, for machines."""
+
+    @classmethod
+    def of(cls, title: str, lines: Sequence[str], *, head: str = "", **fields: Any) -> Message:
+        """Write a message of a title and lines, both harmless; `head` stands before the title."""
+        text = harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True)
+        return cls(title=harmless(head + title, TITLE), text=text, **fields)
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Message:
@@ -85,11 +88,10 @@ class Wording:
             for place in _PLACE.findall(template):
                 if place not in known:
                     more = '; list it in fields=["…"]' if place.startswith(_PAYLOAD) else ""
-                    msg = (
+                    raise UsageError(
                         f"the template of {handler} uses {{{place}}}, which is not allowed{more}; "
                         f"known: {', '.join(sorted(known))}"
                     )
-                    raise UsageError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,14 +225,13 @@ def _message(
     *,
     kind: str = "",
 ) -> Message:
-    subject = change.subject
-    head = f"[{_HEADS[change.state]}] {subject}: {title}"
-    return Message(
+    return Message.of(
+        title,
+        lines,
+        head=f"[{_HEADS[change.state]}] {change.subject}: ",
         type=kind or f"redrive_{change.state}",
         state=change.state,
-        subject=subject,
-        title=harmless(head, TITLE),
-        text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
+        subject=change.subject,
         at=now,
         facts=facts,
     )
@@ -247,19 +248,10 @@ def folded(changes: Sequence[Change], now: float, source: Source) -> Message:
     command = source.command("redrive groups --new")
     lines += [f"Look: {command}", *source.lines()]
     title = f"{len(changes):,} changes at once"
-    return Message(
-        type="redrive_many",
-        state="many",
-        subject="many",
-        title=title,
-        text=harmless("\n".join([title, *lines]), LONGEST, keep_newlines=True),
-        at=now,
-        facts={
-            "subjects": [change.subject for change in ordered],
-            "command": command,
-            **source.facts(),
-        },
-    )
+    subjects = [change.subject for change in ordered]
+    facts = {"subjects": subjects, "command": command, **source.facts()}
+    many = {"type": "redrive_many", "state": "many", "subject": "many"}
+    return Message.of(title, lines, **many, at=now, facts=facts)
 
 
 def _short(change: Change) -> str:
@@ -271,11 +263,8 @@ def _short(change: Change) -> str:
 
 def plain(title: str, text: str, now: float, *, state: str = "test") -> Message:
     """Return a message about Redrive itself."""
-    text = harmless(f"{title}\n{text}", LONGEST, keep_newlines=True)
-    title = harmless(title, TITLE)
-    return Message(
-        type=f"redrive_{state}", state=state, subject="redrive", title=title, text=text, at=now
-    )
+    kind = f"redrive_{state}"
+    return Message.of(title, [text], type=kind, state=state, subject="redrive", at=now)
 
 
 def harmless(text: str, limit: int, *, keep_newlines: bool = False) -> str:

@@ -21,17 +21,14 @@ State = Literal[
 ]  # fmt: skip
 """What a message is about."""
 
-SPAN = 600.0
-"""Seconds in which growth is measured."""
+SPAN = 600.0  # seconds in which growth is measured
 GAPS = (60.0, 600.0, 3600.0)
 """Seconds before a cause's second, third and every later message about growth."""
-FEWEST = 10
-"""A cause with fewer jobs is never reported as growing."""
+FEWEST = 10  # a cause with fewer jobs is never reported as growing
 KEPT = 30 * 86400.0
 """Seconds for which an ended subject is kept: a cause that comes back in this time is a regression."""
 _TEN = 10
-_OVER = frozenset({"paused", "unserved", "idle"})
-"""The conditions whose end is reported."""
+_OVER = frozenset({"paused", "unserved", "idle"})  # the conditions whose end is reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +166,12 @@ Memory = Mapping[str, LastAlert]
 def judge(world: World, memory: Memory, rules: Rules) -> tuple[list[Change], dict[str, LastAlert]]:
     """Return what to report now, and what to remember then."""
     changes: list[Change] = []
-    after = {subject: last for subject, last in memory.items() if not _is_stale(last, world)}
-    steps = [*_begun(world, memory, rules), *_ended(world, memory, rules)]
-    for change, subject, last in steps:
+    after = {
+        subject: last
+        for subject, last in memory.items()
+        if not last.is_over or world.now - last.at <= KEPT
+    }
+    for change, subject, last in (*_begun(world, memory, rules), *_ended(world, memory, rules)):
         after[subject] = last
         if change is not None:
             changes.append(change)
@@ -180,10 +180,6 @@ def judge(world: World, memory: Memory, rules: Rules) -> tuple[list[Change], dic
 
 _Step = tuple[Change | None, str, LastAlert]
 """The change to report, if any, its subject, and the alert to remember."""
-
-
-def _is_stale(last: LastAlert, world: World) -> bool:
-    return last.is_over and world.now - last.at > KEPT
 
 
 def _begun(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
@@ -197,28 +193,18 @@ def _begun(world: World, memory: Memory, rules: Rules) -> Iterator[_Step]:
     for condition in _ripe(world, rules):
         last = memory.get(condition.subject)
         if last is None or (last.is_over and world.now - last.at >= quiet):
-            alert = LastAlert(
-                state=condition.state, since=condition.since, at=world.now, title=condition.title
-            )
-            yield (
-                Change(condition.state, condition.subject, condition, last),
-                condition.subject,
-                alert,
-            )
+            state, since, title = condition.state, condition.since, condition.title
+            change = Change(state, condition.subject, condition, last)
+            alert = LastAlert(state=state, since=since, at=world.now, title=title)
+            yield change, condition.subject, alert
 
 
 def _ripe(world: World, rules: Rules) -> list[Condition]:
     """Return the conditions that have lasted long enough to matter."""
-    waits = {
-        "unserved": rules.span("unserved"),
-        "retrying": rules.span("retrying"),
-        "idle": rules.span("idle"),
-    }
-    return [
-        condition
-        for condition in world.conditions
-        if world.now - condition.since >= (waits.get(condition.state) or 0.0)
-    ]
+    spans: tuple[Literal["unserved", "retrying", "idle"], ...] = ("unserved", "retrying", "idle")
+    waits: dict[str, float] = {name: rules.span(name) or 0.0 for name in spans}
+    now, conditions = world.now, world.conditions
+    return [one for one in conditions if now - one.since >= waits.get(one.state, 0.0)]
 
 
 def state_of(cause: Cause, last: LastAlert | None, now: float, rules: Rules) -> State | None:

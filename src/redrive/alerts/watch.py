@@ -51,22 +51,18 @@ POLICY = Policy(
     keep=Keep(dead=30 * 86400.0),
 )
 """A message is retried for a day, whatever is wrong: the channel may be repaired."""
-FEW = 5
-"""More changes than this at once are folded into one message."""
-MOST = 20
-"""Messages in ten minutes, at most; what comes then is folded later."""
+FEW = 5  # more changes than this at once are folded into one message
+MOST = 20  # messages in ten minutes, at most; what comes then is folded later
 _SPAN = 600.0
 _NOTE, _TURN, _CHANNELS = "alerts", "alerts:turn", "alert-channels"
 _CHANNELS_LAST = 30 * 86400.0
 """Seconds for which the channels of a program are known after it last began to watch."""
 _NEW_EVERY, _SAME_EVERY = 86400.0, 30.0
 """Seconds in which a channel is sent one message that a group is new, and one of each other kind."""
-_LASTS = 15.0
-"""Seconds for which a process keeps its turn: less than the silence that is reported."""
+_LASTS = 15.0  # seconds for which a process keeps its turn: less than the silence that is reported
 _SHARE = 20.0
 """A check may take 1/20 of the time: after one that took a second, the next waits twenty."""
-_REST = 30.0
-"""Seconds for which a channel that failed is not tried again."""
+_REST = 30.0  # seconds for which a channel that failed is not tried again
 _PATIENCE, _AGAIN = 30.0, 3600.0
 """Seconds of a failing store before messages are sent without it, and between two of these."""
 
@@ -103,8 +99,7 @@ class Watch:
     def __init__(self, alerts: Alerts, app: Redrive) -> None:
         self._alerts = alerts
         self._app = app
-        self._failed: dict[str, float] = {}
-        """When each channel last failed."""
+        self._failed: dict[str, float] = {}  # when each channel last failed
         self._next = 0.0
         self._watching = False
         self._one_at_a_time = threading.Lock()
@@ -267,12 +262,10 @@ class Watch:
         """Send one message; the handler of its job."""
         known: Channel | None = self._alerts.channels.get(channel)
         if known is None:
-            msg = f"no channel {channel!r}; known: {', '.join(self._alerts.channels)}"
-            raise UsageError(msg)
+            raise UsageError(f"no channel {channel!r}; known: {', '.join(self._alerts.channels)}")
         now = self._app.submitter.settings.clock.now()
         if 0 <= now - self._failed.get(channel, -_REST) < _REST:
-            msg = f"{channel} failed a moment ago"
-            raise RetryLater(msg, after=_REST)
+            raise RetryLater(f"{channel} failed a moment ago", after=_REST)
         try:
             return known.send(Message.read(message), ident=current().key)
         except Exception:

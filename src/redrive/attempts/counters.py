@@ -27,8 +27,7 @@ from redrive.jobs.logger import log
 from redrive.stores.contract import Store
 from redrive.stores.note_verbs import note_named
 
-EVERY = 10.0
-"""Seconds between two additions."""
+EVERY = 10.0  # seconds between two additions
 BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0)
 """Seconds; an attempt is counted under the first that is not less than it took."""
 LE = (*map(str, BUCKETS), "+Inf")
@@ -59,8 +58,7 @@ class Counters:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._new: Counts = defaultdict(float)
-        self._batch: Counts = {}
-        """Being added, and perhaps added already."""
+        self._batch: Counts = {}  # being added, and perhaps added already
         self._name = secrets.token_hex(8)
         self._number = 0
         self._next = time.monotonic() + EVERY

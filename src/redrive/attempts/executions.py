@@ -33,10 +33,8 @@ _DONE, _INTERRUPTED = Done(), Interrupted()
 _MEMBERS = BaseExceptionGroup.__dict__["exceptions"].__get__
 _CAUSE = BaseException.__dict__["__cause__"].__get__
 """Read the attributes directly: a class of the user may override them."""
-_DEEPEST = 10
-"""How far causes and groups are followed; an error may be its own cause."""
-ENDLESS = 60.0
-"""Seconds until a job is tried again whose providers are all paused without an end."""
+_DEEPEST = 10  # how far causes and groups are followed; an error may be its own cause
+ENDLESS = 60.0  # seconds until a job is tried again whose providers are all paused without an end
 BLOCKED = 10.0
 """Seconds for which an async handler may let nothing else run on its event loop, and for which a
 plain one without a time limit may let nothing else run in its child."""
@@ -204,11 +202,10 @@ def finished(result: object) -> object:
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result):
             result.close()
-        msg = (
+        raise GiveUp(
             f"the handler returned a {type(result).__name__}, which was not awaited; "
             "write the handler as async def"
         )
-        raise GiveUp(msg)
     return result
 
 

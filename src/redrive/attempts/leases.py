@@ -8,6 +8,7 @@ ends, by a second thread, because the first may hang in the store.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
     from redrive.registry import Entry
     from redrive.worker.children import Child
 
-_RENEWALS = 3
-"""Renewals in the time of one lease."""
-_WATCHES = 8
-"""Checks for leases that could not be renewed, in the time of one lease."""
-_SAFE = 0.75
-"""The part of a lease in which its holder may rely on it without having renewed it."""
+_RENEWALS = 3  # renewals in the time of one lease
+_DEAF = 5.0  # seconds after its time limit in which an async handler may still end by itself
+_WATCHES = 8  # checks for leases that could not be renewed, in the time of one lease
+_SAFE = 0.75  # the part of a lease in which its holder may rely on it without having renewed it
 
 
 ALONE = 10.0
@@ -55,6 +54,14 @@ class Task:
     def __init__(self, claim: Claim, entry: Entry) -> None:
         self.claim = claim
         self.entry = entry
+
+    @property
+    def is_late(self) -> bool:
+        """True if it ran past its time limit in this process, where nothing can end it."""
+        limit = self.entry.timeout
+        if limit is None or self.child is not None or not self.began:
+            return False
+        return time.monotonic() - self.began >= limit + (_DEAF if self.entry.is_async else 0.0)
 
     def lose(self) -> None:
         """Mark the lease as lost, for the handler and for the child that runs it."""

@@ -32,9 +32,10 @@ from redrive.registry import (
     check_isolation,
     check_name,
 )
+from redrive.stores._codec import job_from_dict
 from redrive.stores.contract import Store
 from redrive.stores.outbox_verbs import OutboxEvent
-from redrive.stores.record_codec import event_fields, event_job
+from redrive.stores.record_codec import event_fields
 from redrive.strategies import exponential
 
 R = TypeVar("R")
@@ -54,7 +55,7 @@ class Listener:
     def deliver(self, event: Any, payload: Any) -> object:
         """Call the function with the event that the arguments describe."""
         text = payload if isinstance(payload, str) else strict_json.dumps(payload)
-        job = _with_history(event_job(event["job"], text))
+        job = _with_history(job_from_dict(event["job"], text))
         shown = job if self.reveal else seen(job)
         failures = [attempt.failure for attempt in shown.history if attempt.failure is not None]
         failure = failures[-1] if failures else shown.failure

@@ -34,8 +34,7 @@ _LEFT_FOR = 10.0
 
 Longer than a returned job waits, else the same worker could take it again and again."""
 _KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
-_LONGEST_ERROR = 200
-"""Characters of an error in a log line."""
+_LONGEST_ERROR = 200  # characters of an error in a log line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +78,7 @@ class Runtime:
         self.release = settings.release
         self.pauses = Pauses(store, registry, bus)
         self.counters = counters.of(store)
-        self._ahead = 0.0
-        """How far the store's clock was ahead of ours at the last claim."""
+        self._ahead = 0.0  # how far the store's clock was ahead of ours at the last claim
         self._left_until: dict[str, float] = {}
         """The handlers whose jobs are left to another release of the program, and until when."""
 
@@ -240,37 +238,25 @@ class Runtime:
         """Log the new state of a job and call the listeners."""
         failure = settlement.attempt.failure if settlement.attempt else None
         kind = _KINDS.get(job.state, "failed" if failure else "returned")
-        if kind == "died":
-            log.warning(
-                "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s",
-                job.id,
-                job.handler,
-                job.reason,
-                job.attempts,
-                f"G{job.group}" if job.group else "-",
-                _error_line(failure) or masking.inert(job.detail),
-                extra=_fields("dead_letter", job)
-                | {"reason": job.reason, "traceback": failure.traceback if failure else ""},
-            )
-        elif kind == "failed" and log.isEnabledFor(logging.INFO):
-            log.info(
-                "job %s (%s) failed: %s; next attempt in %s",
-                job.id,
-                job.handler,
-                _error_line(failure),
-                durations.words(max(0.0, job.due - job.updated)),
-                extra=_fields("failed", job),
-            )
-        elif isinstance(settlement.verdict, Return) and settlement.verdict.detail:
-            log.info(
-                "job %s (%s) %s",
-                job.id,
-                job.handler,
-                masking.inert(settlement.verdict.detail),
-                extra=_fields("returned", job),
-            )
+        _log_end(kind, job, failure, settlement)
         if self.bus.has_listeners:
             self.bus.emit(Event(kind, job, failure, job.detail))
+
+
+def _log_end(kind: Kind, job: Job, failure: Failure | None, settlement: Settlement) -> None:
+    if kind == "died":
+        error = _error_line(failure) or masking.inert(job.detail)
+        group, trace = f"G{job.group}" if job.group else "-", failure.traceback if failure else ""
+        extra = _fields("dead_letter", job) | {"reason": job.reason, "traceback": trace}
+        text = "dead_letter job=%s handler=%s reason=%s attempts=%d cause=%s %s"
+        log.warning(text, job.id, job.handler, job.reason, job.attempts, group, error, extra=extra)
+    elif kind == "failed" and log.isEnabledFor(logging.INFO):
+        error, delay = _error_line(failure), durations.words(max(0.0, job.due - job.updated))
+        text = "job %s (%s) failed: %s; next attempt in %s"
+        log.info(text, job.id, job.handler, error, delay, extra=_fields("failed", job))
+    elif isinstance(settlement.verdict, Return) and settlement.verdict.detail:
+        why = masking.inert(settlement.verdict.detail)
+        log.info("job %s (%s) %s", job.id, job.handler, why, extra=_fields("returned", job))
 
 
 def _fields(event: str, job: Job) -> dict[str, object]:

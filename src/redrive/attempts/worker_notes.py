@@ -12,8 +12,7 @@ from redrive.stores.note_verbs import Note
 
 PASS_LASTS = 90_000.0
 """Seconds for which a pass counts: a day and an hour, for those that run once a day."""
-WORKER = "worker:"
-"""What the names of these notes begin with; the holder follows."""
+WORKER = "worker:"  # what the names of these notes begin with; the holder follows
 SERVES = "serves:"
 """Notes about what is served apart from workers: the name of a handler and lane follows."""
 

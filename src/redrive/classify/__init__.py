@@ -54,43 +54,47 @@ def _failure(
     now: float,
     known: tuple[str, Category | None],
 ) -> Failure:
-    handler, category = known
-    name, judge = name_of(type(exc)), Judge(rules)
-    finding = guarded(judge.judge, exc)
-    clues = judge.seen.get(id(exc)) or Clues(exc)
-    finding = finding or Finding(clues, Category.UNKNOWN, f"nothing known about {name}")
+    clues, finding = _weighed(exc, rules)
+    handler, category = known[0], known[1] or finding.category
     message = error_text(exc, secrets, limit=_MESSAGE)
     code, status = _code(clues, finding, secrets), clues.status or finding.clues.status
-    hint = guarded(find_hint, finding.clues, now)
-    if hint is None and finding.clues is not clues:
-        hint = guarded(find_hint, clues, now)
-    category, shown = category or finding.category, str(status or "")
-    cause = cause_of(
-        exc,
-        message,
-        detail=code or shown,
-        keep=(code or "", shown),
-        handler=handler,
-        outside=category in OUTSIDE,
-    )
+    hint, source = _hint(clues, finding, now)
+    keep, outside = (code or "", str(status or "")), category in OUTSIDE
+    detail = keep[0] or keep[1]
+    cause = cause_of(exc, message, detail=detail, keep=keep, handler=handler, outside=outside)
     return altered(
         UNSAID,
         category=category,
         why=error_text(finding.why, secrets, limit=_LINE),
-        type=name[:_LINE],
+        type=name_of(type(exc))[:_LINE],
         message=message,
         code=code,
         status=status,
         traceback=guarded(trace_text, exc, message, secrets) or "",
-        hint=hint and hint[0],
-        hint_source=hint and hint[1],
+        hint=hint,
+        hint_source=source,
         request_id=_request_id(clues, finding, secrets),
         final=finding.final,
-        fingerprint=cause.fingerprint,
-        fingerprint_v1=cause.fingerprint_v1,
-        title=cause.title,
-        variant_text=cause.variant_text,
+        **cause._asdict(),
     )
+
+
+def _weighed(exc: BaseException, rules: Sequence[When]) -> tuple[Clues, Finding]:
+    """Return what an error carries, and what decides its category."""
+    judge = Judge(rules)
+    finding = guarded(judge.judge, exc)
+    clues = judge.seen.get(id(exc)) or Clues(exc)
+    unknown = f"nothing known about {name_of(type(exc))}"
+    finding = finding or Finding(clues, Category.UNKNOWN, unknown)
+    return clues, finding._replace(why="; ".join([finding.why, *judge.raised]))
+
+
+def _hint(clues: Clues, finding: Finding, now: float) -> tuple[float, str] | tuple[None, None]:
+    """Return how long to wait and who says so: of what decided the category, else of the error."""
+    hint = guarded(find_hint, finding.clues, now)
+    if hint is None and finding.clues is not clues:
+        hint = guarded(find_hint, clues, now)
+    return hint or (None, None)
 
 
 def _unread(exc: BaseException, handler: str, category: Category) -> Failure:

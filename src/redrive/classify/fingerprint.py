@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-VERSION: Final = "v2"
-"""The algorithm that made a fingerprint; the part before its colon."""
+VERSION: Final = "v2"  # the algorithm that made a fingerprint; the part before its colon
 _OLDER: Final = "v1"
 
 OUTSIDE: Final = frozenset(

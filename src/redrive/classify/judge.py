@@ -7,6 +7,7 @@ searched; evidence for `unknown` counts only if nothing weaker finds another cat
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +16,10 @@ from redrive.classify import names, tables
 from redrive.classify.clues import Clues, as_text, as_whole, errno_name, is_a, known, name_of
 from redrive.classify.hints import PUSHBACK, is_refusal, is_used_up
 from redrive.errors import GiveUp, RetryLater
+from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import HOPELESS, Category
+from redrive.jobs.logger import log
+from redrive.payloads.masking import type_name
 from redrive.policies.policy import When
 
 Rows = Mapping[str, Category]
@@ -28,6 +32,9 @@ _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 _TELLING: Final = (*tables.MYSQL, *tables.REPLIERS, *(f"{package}." for package in tables.TEXTS))
 """Libraries whose errors have their meaning in their arguments."""
 _MISTAKES: Final = HOPELESS - {Category.AUTH}
+_MINUTE: Final = 60.0
+_WARNED: Final[dict[str, float]] = {}
+"""When a rule that raises may be logged again, by its description and place."""
 _MOST_KNOWN: Final = 500
 _KNOWN: Final[
     dict[tuple[int, str | None], tuple[type, tuple[Category, str, str | None, bool] | None]]
@@ -51,6 +58,8 @@ class Judge:
     def __init__(self, rules: Sequence[When]) -> None:
         self.seen: dict[int, Clues] = {}
         """By identity of the error; they keep it alive, or its identity could come again."""
+        self.raised: list[str] = []
+        """The rules whose test raised an error, which counts as no match."""
         self._rules = rules
         self._depth = 0
 
@@ -92,7 +101,7 @@ class Judge:
         if is_a(clues.error, RetryLater):
             yield Finding(clues, Category.TRANSIENT, "the handler asked to be run later")
         for rule in self._rules:
-            if look.guarded(_matches, rule, clues):
+            if self.applies(rule, clues):
                 yield Finding(clues, rule.then, f"your rule for {_description(rule)}")
         if not tables.STOPS.keys().isdisjoint(clues.kin):
             why = f"{name_of(type(clues.error))} is a request to stop, not a failure of the job"
@@ -103,6 +112,17 @@ class Judge:
             yield _row(clues, _CATEGORIES, word, why)
         if is_a(clues.error, BaseExceptionGroup):
             yield self._worst(clues)
+
+    def applies(self, rule: When, clues: Clues) -> bool:
+        """Return True if a rule matches an error."""
+        try:
+            return _matches(rule, clues)
+        except BaseException as error:  # a rule that raises matches nothing, but people are told
+            if may_be_ctrl_c(error):
+                raise
+            self.raised.append(f"your rule for {_description(rule)} raised {type_name(error)}")
+            _warn(rule, error)
+            return False
 
     def _worst(self, group: Clues) -> Finding | None:
         members: tuple[BaseException, ...] = _MEMBERS(group.error)
@@ -250,7 +270,7 @@ def _is_named(cls: type, name: str) -> bool:
 def has_rule(error: BaseException, rules: Sequence[When]) -> bool:
     """Return True if one of the user's rules is about this error."""
     clues = look.guarded(look.gather, error) if rules else None
-    return clues is not None and any(look.guarded(_matches, rule, clues) for rule in rules)
+    return clues is not None and any(Judge(rules).applies(rule, clues) for rule in rules)
 
 
 def _description(rule: When) -> str:
@@ -262,6 +282,17 @@ def _description(rule: When) -> str:
         (as_text(look.reach(rule.test, "__name__")) or "a test") if rule.test else None,
     )
     return ", ".join(filter(None, parts))
+
+
+def _warn(rule: When, error: BaseException) -> None:
+    """Log that a rule raised an error, at most once a minute; not its text, which may be secret."""
+    code = look.reach(rule.test, "__code__")
+    place = f"{look.reach(code, 'co_filename')}:{look.reach(code, 'co_firstlineno')}"
+    name, now = f"{_description(rule)} ({place if code else rule.then})", time.monotonic()
+    if now >= _WARNED.get(name, now):
+        _WARNED[name] = now + _MINUTE
+        text = "the rule for %s raised %s, which counts as no match: correct its test"
+        log.warning(text, name, type_name(error), extra={"event": "rule_failed"})
 
 
 def _row(clues: Clues, rows: Rows, key: str, why: str, code: str | None = None) -> Finding | None:

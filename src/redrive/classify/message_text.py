@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Final
 
 _MESSAGE_LENGTH: Final = 300
-MESSAGE_READ: Final = 4096
-"""Characters of a message that are looked at."""
+MESSAGE_READ: Final = 4096  # characters of a message that are looked at
 
 _ID: Final = "[A-Za-z0-9_-]"
 # All get the same mark, or chance would split a group: 4d1e7f02 is an id with letters,
@@ -73,21 +73,42 @@ _URL: Final = re.compile(
 )
 _PORT: Final = re.compile(r":(\d{1,5})\Z")
 _CLIENT_PORTS: Final = 32768
+_PHRASES: Final = {str(one.value): one.phrase.lower() for one in HTTPStatus}
+_BEFORE_STATUS: Final = ("http", "status", "code")
 _STARS: Final = re.compile(r"\*(?:[.,:+/_ -]{0,2}\*)+")
 
 
 def without_ids(message: str, keep: tuple[str, ...] = ()) -> str:
     """Write a message with `*` for numbers and ids; hosts stay recognisable, and what is in `keep`.
 
+    An HTTP status stays where its phrase follows, or `HTTP` or `status` comes before it.
+
     >>> without_ids("Connection refused: pay-7.internal:443 (job 4711)")
     'Connection refused: pay-*.internal:443 (job *)'
+    >>> without_ids("429 Too Many Requests for job 4711")
+    '429 Too Many Requests for job *'
     """
     parts = message[:MESSAGE_READ].split()
+    keep += _statuses(parts)
     words = [word if word.isalpha() else _word(word, keep) for word in parts]
     if message.startswith("[Errno "):  # as OSError writes it; a code, not an id
         words[1:2] = parts[1:2]
     text = " ".join(words)
     return (_STARS.sub("*", text) if "*" in text else text)[:_MESSAGE_LENGTH]
+
+
+def _statuses(words: list[str]) -> tuple[str, ...]:
+    """Return the numbers that are an HTTP status by the words beside them."""
+    found = [(at, word.rstrip(",:;.")) for at, word in enumerate(words) if word[0] in "12345"]
+    return tuple(
+        number
+        for at, number in found
+        if number in _PHRASES
+        and (
+            " ".join(words[at + 1 : at + 6]).lower().startswith(_PHRASES[number])
+            or (at > 0 and words[at - 1].lower().rstrip(":").partition("/")[0] in _BEFORE_STATUS)
+        )
+    )
 
 
 @lru_cache(maxsize=2048)  # the same words come again and again

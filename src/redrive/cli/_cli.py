@@ -27,8 +27,7 @@ if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.jobs.clock import Clock
     from redrive.policies.policy import Keep
 
-REPORT_EVERY = 10.0
-"""Seconds between two lines of progress, where no bar can be shown."""
+REPORT_EVERY = 10.0  # seconds between two lines of progress, where no bar can be shown
 
 
 class Cli:
@@ -99,11 +98,10 @@ class Cli:
         from redrive.errors import UsageError  # noqa: PLC0415 - click is not loaded for this
 
         if self.config.store.startswith("memory:"):
-            msg = (
+            raise UsageError(
                 "a memory: store exists only inside one process, so this command would see an empty "
                 f"one (set by: {self.config.source}); name a file or a database with --store"
             )
-            raise UsageError(msg)
         return self.config.store
 
     def show(self, view: View, *, then: str = "") -> None:

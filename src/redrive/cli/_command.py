@@ -62,15 +62,35 @@ class Command(click.Command):
         super().format_help(ctx, formatter)
 
 
-reason_option = click.option(
-    "--reason", default="", metavar="TEXT", help="Why; kept in the audit log."
-)
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def option(
+    declared: str, about: str = "", kind: Any = None, *, name: str = "", **settings: Any
+) -> Callable[[Any], Any]:
+    """Declare an option as it is typed: `--limit N` takes a value, `--dry-run` is a flag.
+
+    `kind` is the type of its value, or the list of its values. A default that is not empty is shown.
+    """
+    words = declared.split()
+    names = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(names) :]) or None
+    is_flag = metavar is None and kind is None and "multiple" not in settings
+    return click.option(
+        *filter(None, [*names, name]),
+        type=click.Choice(kind) if isinstance(kind, list) else kind,
+        metavar=metavar,
+        help=about,
+        is_flag=is_flag or None,  # False would make the value optional
+        show_default=bool(settings.get("default")),
+        **settings,
+    )
+
+
+reason_option = option("--reason TEXT", "Why; kept in the audit log.", default="")
+yes_option = option("--yes -y", "Do not ask.")
 
 
 def app_option(about: str) -> Callable[[Any], Any]:
     """Add the option --app, which names a program."""
-    return click.option("--app", "app_name", metavar="MODULE:APP", help=about)
+    return option("--app MODULE:APP", about, name="app_name")
 
 
 def command(name: str, *examples: str, **settings: Any) -> Callable[[Function], Command]:

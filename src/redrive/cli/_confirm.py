@@ -8,8 +8,7 @@ import click
 
 from redrive.cli._errors import FAILED, USAGE, Stop
 
-TYPED = 100
-"""Above so many jobs the number must be typed."""
+TYPED = 100  # above so many jobs the number must be typed
 
 
 def is_interactive() -> bool:

@@ -49,7 +49,8 @@ def explain(error: Exception) -> Problem | None:
         case Stop():
             return Problem(error.code, error.message, error.hint, error.exits)
         case click.UsageError():
-            return Problem("usage", error.format_message(), _help_line(error.ctx), USAGE)
+            hint = f"{error.ctx.command_path} --help" if error.ctx else ""
+            return Problem("usage", error.format_message(), hint, USAGE)
         case click.ClickException():
             return Problem("failed", error.format_message(), "", error.exit_code)
         case RedriveError():
@@ -58,10 +59,6 @@ def explain(error: Exception) -> Problem | None:
             return Problem("io", _os_message(error), "", FAILED)
         case _:
             return None
-
-
-def _help_line(context: click.Context | None) -> str:
-    return "" if context is None else f"{context.command_path} --help"
 
 
 def _exit_of(error: RedriveError) -> int:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import click
 
+from redrive.cli._command import option
 from redrive.cli._errors import NOTHING, Stop
 from redrive.desk.selection import Filters, Selection, read
 from redrive.errors import JobNotFound, UsageError
@@ -28,27 +29,22 @@ def with_filters(function: Function) -> Function:
     """Add the filter options and the selectors to a command, as keyword arguments."""
     decorators = [
         click.argument("selectors", nargs=-1, metavar="[SELECTOR]..."),
-        click.option(
-            "--state",
-            "states",
-            multiple=True,
-            type=click.Choice([state.value for state in State]),
-            help="Repeatable.",
+        option(
+            "--state", "Repeatable.", [state.value for state in State], name="states", multiple=True
         ),
-        click.option("--handler", metavar="NAME", help="A name, or a pattern such as 'mail.*'."),
-        click.option("--lane", metavar="NAME"),
-        click.option("--category", type=click.Choice([known.value for known in Category])),
-        click.option("--group", metavar="G7"),
-        click.option("--tag", metavar="TAG"),
-        click.option("--key", metavar="KEY", help="The idempotency key."),
-        click.option(
-            "--age",
-            "ages",
+        option("--handler NAME", "A name, or a pattern such as 'mail.*'."),
+        option("--lane NAME"),
+        option("--category", kind=[known.value for known in Category]),
+        option("--group G7"),
+        option("--tag TAG"),
+        option("--key KEY", "The idempotency key."),
+        option(
+            "--age AGE",
+            "Since the last change: '>2h', '<10m'. Repeatable.",
+            name="ages",
             multiple=True,
-            metavar="AGE",
-            help="Since the last change: '>2h', '<10m'. Repeatable.",
         ),
-        click.option("--text", metavar="WORDS", help="Words in the error or the payload."),
+        option("--text WORDS", "Words in the error or the payload."),
     ]
     for decorator in reversed(decorators):
         function = decorator(function)
@@ -64,10 +60,9 @@ def selection_of(options: dict[str, Any], usual: Iterable[State] = tuple(State))
     words = [*_words(options["selectors"]), *ages]
     filters = cast("Filters", {n: options[n] for n in _TEXTS if options[n] is not None})
     if empty := [name for name, value in filters.items() if not str(value).strip()]:
-        msg = (
+        raise UsageError(
             f"--{empty[0]} is empty, which would select every job: add a value or remove the option"
         )
-        raise UsageError(msg)
     asked = [*options["selectors"], *(f"state:{state}" for state in options["states"])]
     asked += [*(f"{name}:{value}" for name, value in filters.items()), *ages]
     if options["states"]:

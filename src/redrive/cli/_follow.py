@@ -19,16 +19,11 @@ from redrive.desk.desk import Desk
 from redrive.jobs.durations import words
 from redrive.runs.run_records import Counts, Run
 
-_EVERY = 0.5
-"""Seconds between two reads of the run."""
-_WAITS_EVERY = 5.0
-"""Seconds between two questions what a run waits for."""
-_WINDOW = 30.0
-"""Seconds of which the rate is the average."""
-_STILL = 10.0
-"""Seconds without an end after which a run stands still."""
-_BAR = 24
-"""Columns of the bar, at most."""
+_EVERY = 0.5  # seconds between two reads of the run
+_WAITS_EVERY = 5.0  # seconds between two questions what a run waits for
+_WINDOW = 30.0  # seconds of which the rate is the average
+_STILL = 10.0  # seconds without an end after which a run stands still
+_BAR = 24  # columns of the bar, at most
 
 
 def follow(cli: Cli, desk: Desk, run: Run) -> None:

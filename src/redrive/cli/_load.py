@@ -33,8 +33,7 @@ def load_app(
     With `existing` a missing store is not created. A log with `times` has a time in each line.
     """
     if cli.store is not None:
-        msg = "the program sets its own store: remove --store"
-        raise click.UsageError(msg)
+        raise click.UsageError("the program sets its own store: remove --store")
     warn_on_stderr(level, times=times)
     with find_program(name) as app:
         leave_log_to_program()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -19,6 +19,7 @@ from redrive.desk.transfer.formats.pieces import Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
 from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.record import Line as Record
+from redrive.desk.transfer.formats.times import local
 from redrive.desk.transfer.guess import proposed
 from redrive.desk.transfer.mapping import FieldMapping
 from redrive.desk.transfer.rules import at, parsed, written
@@ -65,18 +66,18 @@ class Plan:
 
     def records(self, opened: IO[bytes]) -> Source:
         """Return what is to be read; without a mapping only what is known by its shape."""
-        opened.seek(0)
-        if self.file is None:
-            pieces = rows(self.url, self.settings.get("table", ""), self.settings.get("query", ""))
-        elif self.mapping is None and Path(self.file).suffix not in {".csv", ".tsv"}:
+        if self.mapping is None and self.file and Path(self.file).suffix not in {".csv", ".tsv"}:
+            opened.seek(0)
             return opened
-        else:
-            pieces = self._cut(opened)
+        pieces = self.pieces(opened)
         return pieces if self.mapping else self._known(pieces)
 
-    def _cut(self, opened: IO[bytes]) -> Iterator[Piece]:
-        path, encoding = self.settings.get("records", ""), self.settings.get("encoding")
-        return records(opened, path, encoding or "utf-8")
+    def pieces(self, opened: IO[bytes]) -> Iterator[Piece]:
+        """Cut a file into records, or read the rows of a table or a query."""
+        if self.file is None:
+            return rows(self.url, self.settings.get("table", ""), self.settings.get("query", ""))
+        opened.seek(0)
+        return records(opened, self.settings.get("records", ""))
 
     def _known(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         first = next(pieces, None)
@@ -106,13 +107,9 @@ class Plan:
 
     def sample(self, opened: IO[bytes]) -> list[tuple[Piece, Fields]]:
         """Return the first records that are objects, and what they hold."""
-        opened.seek(0)
-        pieces = (
-            self._cut(opened)
-            if self.file
-            else rows(self.url, self.settings.get("table", ""), self.settings.get("query", ""))
+        values = (
+            (piece, parsed(piece.raw.decode(errors="replace"))) for piece in self.pieces(opened)
         )
-        values = ((piece, parsed(piece.raw.decode(errors="replace"))) for piece in pieces)
         fit = (
             (piece, cast("Fields", value))
             for piece, value in values
@@ -204,6 +201,15 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
     taken = {*(text.partition("=")[0] for text in given["set"])}
     taken |= {"handler"} if asked.handler else set[str]()
     proposal = proposed(sample, plan.name, given["map"], taken)
+    notes = proposal.notes
+    if proposal.naive and "assume_tz" not in plan.settings:
+        plan = replace(plan, settings={**plan.settings, "assume_tz": "local"})
+        asked = replace(asked, zone=local)
+        columns = ", ".join(proposal.naive)
+        note = (
+            f"{columns}: no time zone, so the rows show local time; name it with --assume-tz ZONE"
+        )
+        notes = [*notes, note]
     constants = [*proposal.set, *given["set"]]
     mapping = FieldMapping.of(plan.name, proposal.map, set=constants, where=given["where"])
     options = {"--map": proposal.map, "--set": constants, "--where": given["where"]}
@@ -212,16 +218,16 @@ def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
         "command": _command(plan, asked, options),
         "map": proposal.map,
         "set": constants,
-        "notes": proposal.notes,
+        "notes": notes,
         "rows": shown,
     }
     facts = [Field("command", "proposed command", "prose")]
     if (known := format_of(sample[0])) is not None:
         note = f"this is the format {known.name}, which needs no mapping"
-        data["notes"] = [note, *proposal.notes]
-    notes = [Line(f"check: {note}", "warn") for note in data["notes"]]
+        data["notes"] = [note, *notes]
+    lines = [Line(f"check: {note}", "warn") for note in data["notes"]]
     table = Table(_ROWS, shown, "The first rows would become", "row")
-    return View(data, [table, *notes, Facts(facts, data)])
+    return View(data, [table, *lines, Facts(facts, data)])
 
 
 def _guessable(plan: Plan, opened: IO[bytes]) -> list[Fields]:
@@ -229,10 +235,21 @@ def _guessable(plan: Plan, opened: IO[bytes]) -> list[Fields]:
     sample = [value for _, value in plan.sample(opened)]
     if not sample:
         raise UsageError(f"{plan.source} has no records to guess from")
-    for name, value in sample[0].items() if len(sample) == 1 else ():
-        if isinstance(value, list) and isinstance(cast("list[object]", [*value, None])[0], dict):
-            raise UsageError(f"{plan.source} is one document; add --records {written((name,))}")
+    if len(sample) == 1 and (path := _list_in(sample[0])):
+        raise UsageError(f"{plan.source} is one document; add --records {'.'.join(path)}")
     return sample
+
+
+def _list_in(value: Fields) -> tuple[str, ...]:
+    """Find the list of objects in a document that is nearest to its top."""
+    level: list[tuple[tuple[str, ...], Fields]] = [((), value)]
+    while level:
+        members = [((*path, name), one) for path, inner in level for name, one in inner.items()]
+        for path, one in members:
+            if isinstance(one, list) and isinstance(cast("list[object]", [*one, None])[0], dict):
+                return path
+        level = [(path, cast("Fields", one)) for path, one in members if isinstance(one, dict)]
+    return ()
 
 
 def _command(plan: Plan, asked: Asked, options: Mapping[str, Sequence[str]]) -> str:

@@ -13,7 +13,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import command, reason_option, yes_option
+from redrive.cli._command import command, option, reason_option, yes_option
 from redrive.cli._confirm import TYPED, confirm, confirm_number, need_terminal
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, Stop
 from redrive.cli._filters import explained, selection_of, unquoted, with_filters
@@ -26,8 +26,7 @@ from redrive.desk.selection import USUAL, Filters, Selection
 from redrive.desk.selectors import no_job
 from redrive.jobs.transitions import Verb
 
-NAMED = 5
-"""How many missing jobs are named."""
+NAMED = 5  # how many missing jobs are named
 
 Function = Callable[..., None]
 
@@ -39,18 +38,16 @@ _REASONS = fields("jobs:number why:prose")
 
 def acting(function: Function) -> Function:
     """Add the selectors, the filters and the options of every action to a command."""
-    options: list[Callable[[Function], Function]] = [
+    decorators: list[Callable[[Function], Function]] = [
         with_filters,
-        click.option(
-            "--all", "everything", is_flag=True, help="All jobs that the command applies to."
-        ),
+        option("--all", "All jobs that the command applies to.", name="everything"),
         reason_option,
-        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+        option("--dry-run", "Only show what would be done."),
         yes_option,
         click.pass_obj,
     ]
-    for option in reversed(options):
-        function = option(function)
+    for decorator in reversed(decorators):
+        function = decorator(function)
     return function
 
 

@@ -8,7 +8,7 @@ import click
 
 from redrive.alerts import Alerts, Channel, listing
 from redrive.cli._cli import Cli
-from redrive.cli._command import app_option, command
+from redrive.cli._command import app_option, command, option
 from redrive.cli._errors import FAILED
 from redrive.cli._load import find_program, program_name
 from redrive.cli.output import Document, Line, Part, Table, View, fields
@@ -27,7 +27,7 @@ _CHANNELS = fields("name=channel:id kind:word reads:prose")
     "redrive alerts test --channel slack --app shop.jobs:app",
 )
 @click.argument("what", type=click.Choice(["list", "test"]))
-@click.option("--channel", metavar="NAME", help="With test: only this channel.")
+@option("--channel NAME", "With test: only this channel.")
 @app_option("The program whose alerts to use.")
 @click.pass_obj
 def alerts(cli: Cli, what: str, channel: str | None, app_name: str | None) -> None:

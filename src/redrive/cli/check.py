@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli.output import Line, View
 from redrive.desk.desk import Desk
 from redrive.errors import RedriveError, UsageError
@@ -55,15 +55,11 @@ class Figure:
     "redrive check --max-dead 100 --max-age 1h",
     "redrive check --max-dead 10,100 --max-growth 10/m --max-unserved 0",
 )
-@click.option("--max-dead", metavar="[WARN,]N", help="Number of dead letters.")
-@click.option(
-    "--max-age", metavar="[WARN,]TIME", help="How long the oldest dead letter has been dead."
-)
-@click.option(
-    "--max-growth", metavar="[WARN,]RATE", help="Deaths per time, such as 10/m, over ten minutes."
-)
-@click.option("--max-unserved", metavar="[WARN,]N", help="Lanes with due jobs and no worker.")
-@click.option("--max-silent", metavar="[WARN,]N", help="Workers without a heartbeat for 15 s.")
+@option("--max-dead [WARN,]N", "Number of dead letters.")
+@option("--max-age [WARN,]TIME", "How long the oldest dead letter has been dead.")
+@option("--max-growth [WARN,]RATE", "Deaths per time, such as 10/m, over ten minutes.")
+@option("--max-unserved [WARN,]N", "Lanes with due jobs and no worker.")
+@option("--max-silent [WARN,]N", "Workers without a heartbeat for 15 s.")
 @click.pass_obj
 def check(cli: Cli, /, **limits: str | None) -> None:
     """Check the store against limits, in one line; exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
@@ -150,12 +146,10 @@ def _limit(name: str, text: str) -> float:
         match = _RATE.fullmatch(text)
         if match:
             return float(match[1]) * _PER_MINUTE[match[2]]
-        msg = f"{_option(name)} must be a rate such as 10/m; found {text!r}"
-        raise UsageError(msg)
+        raise UsageError(f"{_option(name)} must be a rate such as 10/m; found {text!r}")
     if text.strip().isascii() and text.strip().isdecimal() and len(text) < sys.float_info.dig:
         return float(text)
-    msg = f"{_option(name)} must be a whole number; found {text!r}"
-    raise UsageError(msg)
+    raise UsageError(f"{_option(name)} must be a whole number; found {text!r}")
 
 
 def _option(name: str) -> str:

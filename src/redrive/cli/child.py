@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_HIGH = 200
-"""Our descriptors are above this, because some handlers close low ones."""
-_BEAT = 1.0
-"""Seconds between two signs that other threads than the handler's can run."""
+_HIGH = 200  # our descriptors are above this, because some handlers close low ones
+_BEAT = 1.0  # seconds between two signs that other threads than the handler's can run
 _SET_SIGNAL = 10  # F_SETSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
@@ -103,8 +101,7 @@ class Line:
         """
         if self._is_ending and self.current is not None:
             self._is_ending = False
-            msg = "its time limit has passed, or its worker is stopping"
-            raise Ended(msg)
+            raise Ended("its time limit has passed, or its worker is stopping")
 
 
 class Runner:

@@ -18,8 +18,7 @@ from redrive.desk.documents import job_document
 from redrive.errors import RedriveError
 from redrive.payloads.escaping import inert
 
-NEWEST = 200
-"""How many jobs of each state are candidates for an id."""
+NEWEST = 200  # how many jobs of each state are candidates for an id
 SHORT = 60
 
 

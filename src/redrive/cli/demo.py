@@ -8,18 +8,17 @@ import threading
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli._errors import FAILED
 
 NAMES = ("hooks", "articles", "summaries", "sync", "events")
 """The examples that have a demo of their own."""
-_FACTOR = 0.3
-"""How much of a bad night: about 1,500 dead letters."""
+_FACTOR = 0.3  # how much of a bad night: about 1,500 dead letters
 
 
 @command("demo", "redrive demo", "redrive demo hooks", "redrive demo --plain", "redrive demo --web")
 @click.argument("name", required=False, type=click.Choice(NAMES), metavar="[EXAMPLE]")
-@click.option("--web", "in_browser", is_flag=True, help="A bad night in the console, to play with.")
+@option("--web", "A bad night in the console, to play with.", name="in_browser")
 @click.pass_context
 def demo(ctx: click.Context, name: str | None, *, in_browser: bool) -> None:
     """Watch jobs fail, be retried, die, be repaired and be retried again, in under a minute.

@@ -20,7 +20,7 @@ from redrive.cli._command import command
 from redrive.cli._errors import FAILED
 from redrive.cli._load import find_program, not_loaded
 from redrive.cli.output import Facts, Line, Tone, View, fact, plural
-from redrive.config import Config
+from redrive.config import KEYS, Config
 from redrive.desk.desk import Desk
 from redrive.errors import (
     RedriveError,
@@ -34,14 +34,10 @@ from redrive.jobs.clock import SystemClock
 from redrive.jobs.durations import words
 from redrive.jobs.job import State
 
-SKEW, BAD_SKEW = 2.0, 60.0
-"""Seconds by which the store's clock may differ from ours."""
-ROOM, BAD_ROOM = 1_000_000_000, 100_000_000
-"""Bytes that should be free on the store's disk."""
-GROWTH = 10
-"""Deaths within ten minutes that are worth a look."""
-LATE_EVENTS = 600.0
-"""Seconds for which an event may wait for its listener."""
+SKEW, BAD_SKEW = 2.0, 60.0  # seconds by which the store's clock may differ from ours
+ROOM, BAD_ROOM = 1_000_000_000, 100_000_000  # bytes that should be free on the store's disk
+GROWTH = 10  # deaths within ten minutes that are worth a look
+LATE_EVENTS = 600.0  # seconds for which an event may wait for its listener
 
 Level = Literal["ok", "warn", "bad"]
 
@@ -120,7 +116,7 @@ def _settings(cli: Cli) -> Iterator[Finding]:
     yield Finding("settings", "ok", f"the store is set by: {config.source}")
     if config.unknown:
         message = f"{config.file} has unknown keys: {', '.join(config.unknown)}"
-        yield Finding("settings", "warn", message, f"remove them; known: {', '.join(_keys())}")
+        yield Finding("settings", "warn", message, f"remove them; known: {', '.join(KEYS)}")
     program = None
     if above := not_loaded(config):
         yield Finding("app", "warn", *above)
@@ -146,12 +142,6 @@ def _alerts(config: Config, program: Redrive | None) -> Iterator[Finding]:
     for name, variable in alerts.unset() if isinstance(alerts, Alerts) else ():
         message = f"channel {name} cannot send: {variable} is not set here"
         yield Finding("alerts", "warn", message, "set it where workers run; redrive alerts test")
-
-
-def _keys() -> tuple[str, ...]:
-    from redrive.config import KEYS  # noqa: PLC0415
-
-    return KEYS
 
 
 def _durability(desk: Desk) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import app_option, command, reason_option, yes_option
+from redrive.cli._command import app_option, command, option, reason_option, yes_option
 from redrive.cli._confirm import confirm, declined, is_interactive, need_terminal
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._load import program_of
@@ -35,11 +35,11 @@ from redrive.jobs.transitions import amended
     "redrive edit 01J9ZQ4B --app shop.jobs:app --dry-run",
 )
 @click.argument("job_id", metavar="ID")
-@click.option("--payload", metavar="FILE|-", help="The new payload, instead of an editor.")
+@option("--payload FILE|-", "The new payload, instead of an editor.")
 @app_option("The program whose handler must accept it.")
-@click.option("--reveal", is_flag=True, help="Show secret fields in the editor.")
+@option("--reveal", "Show secret fields in the editor.")
 @reason_option
-@click.option("--dry-run", is_flag=True, help="Check and show the difference, save nothing.")
+@option("--dry-run", "Check and show the difference, save nothing.")
 @yes_option
 @click.pass_obj
 def edit(
@@ -88,8 +88,7 @@ def _content(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeError as error:
-        msg = f"the text is not UTF-8: {error}"
-        raise BadPayload(msg) from error
+        raise BadPayload(f"the text is not UTF-8: {error}") from error
 
 
 @contextmanager

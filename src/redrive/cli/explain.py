@@ -17,7 +17,7 @@ import click
 
 from redrive.classify import classify, tables
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli._errors import USAGE, Stop
 from redrive.cli.output import Facts, Table, View, fields
 from redrive.in_place.retry import simulate
@@ -26,8 +26,7 @@ from redrive.jobs.job import Failure
 from redrive.policies.policy import Policy
 from redrive.policies.presets import PRESETS
 
-LONGEST = 1 << 20
-"""Bytes of a traceback that are read, from its end."""
+LONGEST = 1 << 20  # bytes of a traceback that are read, from its end
 _FACTS = fields("error category why status code hint:span hint_source policy")
 _STEPS = fields("failure:number lowest:exact highest:exact then:word because:prose")
 
@@ -87,16 +86,8 @@ class Raised(NamedTuple):
     "redrive explain traceback.txt",
 )
 @click.argument("what", metavar="STATUS|NAME|FILE")
-@click.option(
-    "--policy", "name", default="DEFAULT", metavar="NAME", help="The policy whose delays are shown."
-)
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="HEADER",
-    help="A header of the response; repeatable.",
-)
+@option("--policy NAME", "The policy whose delays are shown.", name="name", default="DEFAULT")
+@option("--header HEADER", "A header of the response; repeatable.", name="headers", multiple=True)
 @click.pass_obj
 def explain(cli: Cli, what: str, name: str, headers: tuple[str, ...]) -> None:
     """Show how an error is classified, why, and when its job would be retried.

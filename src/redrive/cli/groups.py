@@ -8,7 +8,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command, reason_option, yes_option
+from redrive.cli._command import command, option, reason_option, yes_option
 from redrive.cli._filters import selection_of, with_filters
 from redrive.cli.output import Facts, Line, Part, Table, View, fields
 from redrive.desk import lists
@@ -42,18 +42,15 @@ _SHARED = fields(
     "redrive groups 'handler:mail.* state:pending,dead' --json",
 )
 @with_filters
-@click.option("--new", is_flag=True, help="Only groups first seen lately (--since) or regressed.")
-@click.option(
-    "--since", default="24h", show_default=True, metavar="TIME", help="How old a new group may be."
-)
-@click.option(
+@option("--new", "Only groups first seen lately (--since) or regressed.")
+@option("--since TIME", "How old a new group may be.", default="24h")
+@option(
     "--sort",
+    "Most jobs, most deaths in the last hour, or first seen first.",
+    ["count", "growth", "age"],
     default="count",
-    show_default=True,
-    type=click.Choice(["count", "growth", "age"]),
-    help="Most jobs, most deaths in the last hour, or first seen first.",
 )
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000))
+@option("--limit", kind=click.IntRange(1, 10_000), default=50)
 @click.pass_obj
 def groups(cli: Cli, /, limit: int, *, new: bool, since: str, sort: str, **options: Any) -> None:
     """Show what jobs died of, the most common cause first."""
@@ -84,7 +81,7 @@ def groups(cli: Cli, /, limit: int, *, new: bool, since: str, sort: str, **optio
 @click.argument("action", required=False, type=click.Choice(["note", "resolve", "reopen"]))
 @click.argument("text", required=False)
 @reason_option
-@click.option("--dry-run", is_flag=True, help="Only show what would be resolved or reopened.")
+@option("--dry-run", "Only show what would be resolved or reopened.")
 @yes_option
 @click.pass_context
 def group(

@@ -30,6 +30,7 @@ from redrive.desk.transfer.formats.quarantine import Quarantine
 from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.importing import AUTO, LineResult
 from redrive.desk.transfer.mapping import FieldMapping
+from redrive.desk.transfer.sources import utf8
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.job import State
 from redrive.payloads.masking import mask_text
@@ -81,7 +82,7 @@ _LEFT_OUT = ("bad", "differs", "left", "ignored")
 @click.option("--guess", is_flag=True, help="Only show a proposed mapping, with five rows.")
 @click.option("--name", metavar="NAME", help="The first part of keys.  [default: table or file]")
 @click.option("--records", metavar="PATH", help="Where the records are inside a JSON document.")
-@click.option("--encoding", metavar="NAME", help="Of a CSV file, such as cp932.  [default: utf-8]")
+@click.option("--encoding", metavar="NAME", help="Of a file, such as cp932.  [default: utf-8]")
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @click.option("--strict", is_flag=True, help="Import nothing if one line is bad.")
 @zone_option
@@ -132,7 +133,7 @@ def import_(
     settings = plan.settings
     asked = Asked(handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz")))
     mapping = plan.mapping
-    with _opened(plan.file or os.devnull) as opened:
+    with _opened(plan.file or os.devnull, settings.get("encoding", "utf-8")) as opened:
         if guess:
             cli.show(guessed(plan, opened, replace(asked, now=time.time())))
             return
@@ -150,10 +151,17 @@ def import_(
 
         if not dry_run and not force and _may_be_unserved(mapping, asked, handlers):
             with _looking(cli) as app:
-                refuse(tally(app.desk, None).unserved, handlers)
-        with cli.opened(create=not dry_run, read_only=dry_run) as app:
-            done = tally(app.desk, None if dry_run else Quarantine(aside))
-    cli.show(_imported(done, aside, dry_run=dry_run), then="redrive status")
+                handlers.learn(app.desk)
+                if mapping is None or not all(
+                    handlers.can_run(handler, "")
+                    for handler in mapping.pending_handlers(plan.pieces(opened), asked)
+                ):
+                    refuse(tally(app.desk, None).unserved, handlers)
+        rest = None if dry_run else Quarantine(aside)
+        with _looking(cli) if dry_run else cli.opened(create=True) as app:
+            done = tally(app.desk, rest)
+    where = str(aside) if rest and rest.has_records else None
+    cli.show(_imported(done, where, dry_run=dry_run), then="redrive status")
     if done.unserved:
         cli.say(f"note: no known handler can run {named(done.unserved)}")
     if done.is_partial:
@@ -217,7 +225,7 @@ def _tally(
         for line in lines:
             tally.fates[line.fate] += 1
             tally.ended += line.ended
-            step = max(0, line.offset - seen) if is_file else 1
+            step = max(0, min(line.offset, total or 0) - seen) if is_file else 1
             seen += step
             count(step)
             if line.fate == "added" and line.state is not None:
@@ -237,21 +245,21 @@ def _tally(
 
 
 @contextmanager
-def _opened(file: str) -> Generator[IO[bytes]]:
+def _opened(file: str, encoding: str) -> Generator[IO[bytes]]:
     """Open a file that is read twice; a pipe is copied to a temporary file first."""
-    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as source:
-        if file != "-" and source.seekable():
-            yield source
-            return
-        with TemporaryFile() as kept:
-            shutil.copyfileobj(source, kept)
-            kept.seek(0)
-            yield kept
+    with ExitStack() as stack:
+        source: IO[bytes] = sys.stdin.buffer
+        if file != "-":
+            source = stack.enter_context(Path(file).open("rb"))
+        if file == "-" or not source.seekable():
+            pipe, source = source, stack.enter_context(TemporaryFile())
+            shutil.copyfileobj(pipe, source)
+            source.seek(0)
+        yield stack.enter_context(utf8(source, encoding))
 
 
-def _imported(tally: _Tally, aside: Path, *, dry_run: bool) -> View:
+def _imported(tally: _Tally, where: str | None, *, dry_run: bool) -> View:
     fates, states = tally.fates, tally.states
-    where = None if dry_run or not tally.bad else str(aside)
     data = {
         "dry_run": dry_run,
         "added": fates["added"],

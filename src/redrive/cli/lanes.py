@@ -7,7 +7,7 @@ from collections.abc import Collection
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import command, reason_option
+from redrive.cli._command import command, option, reason_option
 from redrive.cli._errors import NOTHING, Stop
 from redrive.cli.output import Facts, Line, Part, View, fields
 from redrive.jobs.durations import positive, words
@@ -20,10 +20,8 @@ from redrive.jobs.durations import positive, words
     "redrive pause http:railway --json",
 )
 @click.argument("lane")
-@click.option(
-    "--for", "duration", metavar="TIME", help="For 90s, 5m, 2h …; else until `redrive resume`."
-)
-@click.option("--reason", default="", metavar="TEXT", help="Why; shown in status.")
+@option("--for TIME", "For 90s, 5m, 2h …; else until `redrive resume`.", name="duration")
+@option("--reason TEXT", "Why; shown in status.", default="")
 @click.pass_obj
 def pause(cli: Cli, lane: str, duration: str | None, reason: str) -> None:
     """Pause a lane for all workers; its jobs wait and use up no attempts."""

@@ -7,7 +7,7 @@ from typing import cast
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import command, reason_option, yes_option
+from redrive.cli._command import command, option, reason_option, yes_option
 from redrive.cli._confirm import confirm, need_terminal
 from redrive.cli._errors import NOTHING, Stop
 from redrive.cli.output import Line, Table, View, fields, plural
@@ -25,7 +25,7 @@ _LISTENERS = fields(
     "redrive listeners --remove mirror",
     "redrive listeners --json",
 )
-@click.option("--remove", "name", metavar="NAME", help="Remove this one and the events for it.")
+@option("--remove NAME", "Remove this one and the events for it.", name="name")
 @reason_option
 @yes_option
 @click.pass_obj

@@ -8,7 +8,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli._filters import explained, selection_of, unquoted, with_filters
 from redrive.cli.output import Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
@@ -18,10 +18,8 @@ from redrive.jobs.job import HOPELESS, Category
 
 LIMIT = 20
 _PAGE = 1000
-_limit = click.option(
-    "--limit", default=LIMIT, show_default=True, type=click.IntRange(1, 10_000), metavar="N"
-)
-_cursor = click.option("--cursor", metavar="CURSOR", help="Continue where a page ended.")
+_limit = option("--limit N", kind=click.IntRange(1, 10_000), default=LIMIT)
+_cursor = option("--cursor CURSOR", "Continue where a page ended.")
 _METRICS = fields(
     "metric state:word lane category:word jobs:number oldest_seconds=oldest:span",
     metric=lambda _: "redrive_jobs",
@@ -113,14 +111,9 @@ def metrics(cli: Cli) -> None:
     "redrive list --state dead --ids | redrive resolve - --yes",
 )
 @with_filters
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help=f"[default: {LIMIT}; with --ids all]",
-)
+@option("--limit N", f"[default: {LIMIT}; with --ids all]", click.IntRange(1, 10_000))
 @_cursor
-@click.option("--ids", "only_ids", is_flag=True, help="Only the ids, one a line, of all jobs.")
+@option("--ids", "Only the ids, one a line, of all jobs.", name="only_ids")
 @click.pass_obj
 def list_(
     cli: Cli, /, limit: int | None, cursor: str | None, *, only_ids: bool, **options: Any
@@ -152,12 +145,12 @@ def list_(
 
 @command("log", "redrive log", "redrive log --actor ada --since 2d", "redrive log --run R12 --json")
 @_limit
-@click.option("--before", type=int, metavar="NUMBER", help="Only actions before this number.")
-@click.option("--actor", metavar="NAME", help="Only actions of this person.")
-@click.option("--verb", metavar="VERB", help="Only retry, resolve, discard, edit, pause …")
-@click.option("--since", metavar="TIME", help="Only actions of the last 2h, 7d …")
-@click.option("--target", metavar="G7", help="Only actions on this job, group, run or lane.")
-@click.option("--run", metavar="R12", help="Only the actions of a run, step by step.")
+@option("--before NUMBER", "Only actions before this number.", int)
+@option("--actor NAME", "Only actions of this person.")
+@option("--verb VERB", "Only retry, resolve, discard, edit, pause …")
+@option("--since TIME", "Only actions of the last 2h, 7d …")
+@option("--target G7", "Only actions on this job, group, run or lane.")
+@option("--run R12", "Only the actions of a run, step by step.")
 @click.pass_obj
 def log(cli: Cli, /, limit: int, before: int | None, **options: Any) -> None:
     """Show the audit log: who did what to which jobs, when and why."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import command, yes_option
+from redrive.cli._command import command, option, yes_option
 from redrive.cli._confirm import confirm, need_terminal
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._load import load_app, program_name
@@ -29,18 +29,16 @@ if TYPE_CHECKING:
     "redrive init --store jsonl:dlq.jsonl",
     "redrive init --view public.job_queue --handler summarize --column article_id=payload.article_id",
 )
-@click.option(
-    "--view",
-    metavar="[SCHEMA.]NAME",
-    help="Also create an SQL view of a handler's jobs (PostgreSQL); without a schema in the store's.",
+@option(
+    "--view [SCHEMA.]NAME",
+    "Also create an SQL view of a handler's jobs (PostgreSQL); without a schema in the store's.",
 )
-@click.option("--handler", metavar="NAME", help="Whose jobs the view shows.")
-@click.option(
-    "--column",
-    "columns",
+@option("--handler NAME", "Whose jobs the view shows.")
+@option(
+    "--column NAME=payload.FIELD",
+    "A column of the view with a value of the payload as text; `payload` is all of it. Repeatable.",
+    name="columns",
     multiple=True,
-    metavar="NAME=payload.FIELD",
-    help="A column of the view with a value of the payload as text; `payload` is all of it. Repeatable.",
 )
 @click.pass_obj
 def init(cli: Cli, view: str | None, handler: str | None, columns: tuple[str, ...]) -> None:
@@ -103,9 +101,7 @@ def _made(cli: Cli, desk: Desk, wanted: _Wanted | None, *, created: bool) -> Vie
 
 
 @command("verify", "redrive verify", "redrive verify --json", "redrive verify --repair")
-@click.option(
-    "--repair", is_flag=True, help="Move damaged lines of a JSON Lines store to another file."
-)
+@option("--repair", "Move damaged lines of a JSON Lines store to another file.")
 @click.pass_obj
 def verify(cli: Cli, *, repair: bool) -> None:
     """Read everything that is stored and list what is damaged; exit 1 if something is."""
@@ -172,10 +168,10 @@ def migrate(cli: Cli) -> None:
     "redrive cleanup --dead 90d --dry-run",
 )
 @click.argument("app_name", metavar="[MODULE:APP]", required=False)
-@click.option("--completed", metavar="AGE", help="Remove completed jobs older than this.")
-@click.option("--resolved", metavar="AGE", help="Remove resolved jobs older than this.")
-@click.option("--dead", metavar="AGE", help="Remove dead letters older than this.")
-@click.option("--dry-run", is_flag=True, help="Only count the jobs; needs ages.")
+@option("--completed AGE", "Remove completed jobs older than this.")
+@option("--resolved AGE", "Remove resolved jobs older than this.")
+@option("--dead AGE", "Remove dead letters older than this.")
+@option("--dry-run", "Only count the jobs; needs ages.")
 @yes_option
 @click.pass_obj
 def cleanup(
@@ -192,15 +188,15 @@ def cleanup(
     if name and dry_run:
         raise click.UsageError("--dry-run counts by age: add --completed, --resolved or --dead")
     if not name and not spans:
-        msg = (
+        raise click.UsageError(
             "name your program (MODULE:APP), whose policies set how long jobs are kept, or add ages"
         )
-        raise click.UsageError(msg)
     if name:
         with load_app(cli, name) as app:
             _show_removed(cli, app.cleanup())
         return
-    with cli.opened(read_only=dry_run, keep=_keep(spans)) as app:
+    keep = Keep(*(spans.get(state) for state in ("completed", "resolved", "dead")))
+    with cli.opened(read_only=dry_run, keep=keep) as app:
         old = [app.desk.jobs.ids(state=state, older_than=age) for state, age in spans.items()]
         number = sum(1 for jobs in old for _ in jobs)
         if dry_run:
@@ -212,10 +208,6 @@ def cleanup(
             need_terminal(f"removing {plural(number, 'job')} permanently")
             confirm(f"Remove {plural(number, 'job')} permanently?")
         _show_removed(cli, app.cleanup())
-
-
-def _keep(spans: dict[str, float]) -> Keep:
-    return Keep(spans.get("completed"), spans.get("resolved"), spans.get("dead"))
 
 
 def _show_removed(cli: Cli, number: int) -> None:

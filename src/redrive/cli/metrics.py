@@ -10,7 +10,7 @@ import click
 
 from redrive import metrics
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli._errors import FAILED, USAGE, Stop
 
 
@@ -20,7 +20,7 @@ from redrive.cli._errors import FAILED, USAGE, Stop
     "redrive prometheus --store postgresql://jobs@db/shop",
     "redrive prometheus --output /var/lib/node_exporter/redrive.prom",
 )
-@click.option("--output", "-o", metavar="FILE", help="Replace this file, whole, instead.")
+@option("--output -o FILE", "Replace this file, whole, instead.")
 @click.pass_obj
 def prometheus(cli: Cli, output: str | None) -> None:
     """Print all metrics in the text format of Prometheus; there is no JSON form of it."""

@@ -33,8 +33,7 @@ STRATEGIES: Mapping[str, Callable[[], RetryStrategy]] = {
     "constant": ConstantBackoffStrategy,
     "fibonacci": FibonacciBackoffStrategy,
 }
-SHOWN = 10
-"""How many delays of a bare strategy are shown."""
+SHOWN = 10  # how many delays of a bare strategy are shown
 _HINTS = {"replace": "replaces the delay", "floor": "is the minimum delay", "ignore": "is ignored"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import command, reason_option, yes_option
+from redrive.cli._command import command, option, reason_option, yes_option
 from redrive.cli._confirm import confirm_number, need_terminal
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, Stop
 from redrive.cli._filters import explained, selection_of, with_filters
@@ -29,13 +29,12 @@ SAMPLES = 5
     "redrive purge --older-than 30",
 )
 @with_filters
-@click.option(
-    "--older-than",
-    metavar="AGE",
-    help="Dead letters (or what is selected) older than this: 12h, 30d; a number is days.",
+@option(
+    "--older-than AGE",
+    "Dead letters (or what is selected) older than this: 12h, 30d; a number is days.",
 )
 @reason_option
-@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@option("--dry-run", "Only show what would be removed.")
 @yes_option
 @click.pass_obj
 def purge(

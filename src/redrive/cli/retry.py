@@ -9,7 +9,7 @@ import click
 
 from redrive.cli import actions, views
 from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import app_option, command
+from redrive.cli._command import app_option, command, option
 from redrive.cli._errors import CONFLICT, PARTLY, Stop
 from redrive.cli._filters import explained
 from redrive.cli._follow import follow
@@ -21,10 +21,8 @@ from redrive.desk.plans import Left, Plan
 from redrive.runs import rules
 from redrive.runs.run_records import Run, Spec
 
-_OF_SPECS = ("canary", "rate", "ramp", "stop_on")
-"""Options that say how a run is driven."""
-_OF_RUNS = (*_OF_SPECS, "name", "wait")
-"""Options that turn a retry into a run."""
+_OF_SPECS = ("canary", "rate", "ramp", "stop_on")  # options that say how a run is driven
+_OF_RUNS = (*_OF_SPECS, "name", "wait")  # options that turn a retry into a run
 
 
 @command(
@@ -34,20 +32,17 @@ _OF_RUNS = (*_OF_SPECS, "name", "wait")
     "redrive retry 'handler:billing.* age:<2h' --reason 'the API is back' --dry-run",
     "redrive retry 01J9ZQ4B7V5X2C8D3E6F1G0H4K --inline --pdb --app shop.jobs:app",
 )
-@click.option(
-    "--canary",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Retry so many jobs first; the others follow if these succeed.",
+@option(
+    "--canary N", "Retry so many jobs first; the others follow if these succeed.", click.IntRange(1)
 )
-@click.option("--rate", metavar="RATE", help="At most so many jobs: 20/s, 30/m.")
-@click.option("--ramp", is_flag=True, help="Start at a tenth of the rate and double it every 10 s.")
-@click.option("--stop-on", metavar="LIMIT", help="Stop when so many have failed again: 10% or 25.")
-@click.option("--name", metavar="TEXT", help="A name for the run, such as a ticket.")
-@click.option("--wait", is_flag=True, help="Follow the run to its end; Ctrl-C detaches.")
-@click.option("--no-attach", is_flag=True, help="Exit 4 if a run has these jobs already.")
-@click.option("--inline", is_flag=True, help="Run the jobs in this process, one by one.")
-@click.option("--pdb", "debug", is_flag=True, help="With --inline: debug a handler that fails.")
+@option("--rate RATE", "At most so many jobs: 20/s, 30/m.")
+@option("--ramp", "Start at a tenth of the rate and double it every 10 s.")
+@option("--stop-on LIMIT", "Stop when so many have failed again: 10% or 25.")
+@option("--name TEXT", "A name for the run, such as a ticket.")
+@option("--wait", "Follow the run to its end; Ctrl-C detaches.")
+@option("--no-attach", "Exit 4 if a run has these jobs already.")
+@option("--inline", "Run the jobs in this process, one by one.")
+@option("--pdb", "With --inline: debug a handler that fails.", name="debug")
 @app_option("With --inline: whose handlers.")
 @actions.acting
 def retry(cli: Cli, **options: Any) -> None:

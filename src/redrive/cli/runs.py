@@ -9,7 +9,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command, reason_option
+from redrive.cli._command import command, option, reason_option
 from redrive.cli._errors import USAGE, Stop
 from redrive.cli.output import Facts, Line, Part, Table, Tone, View, fields, rows_of
 from redrive.desk import waits
@@ -29,7 +29,7 @@ LEFT = fields("jobs:number why:prose")
     "redrive runs --limit 5",
     "redrive runs --json | jq '.data[] | select(.phase == \"live\") | .run'",
 )
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), metavar="N")
+@option("--limit N", kind=click.IntRange(1, 1000), default=20)
 @click.pass_obj
 def runs(cli: Cli, limit: int) -> None:
     """Show the bulk retries, newest first."""
@@ -58,7 +58,7 @@ def runs(cli: Cli, limit: int) -> None:
     metavar="[ACTION]",
 )
 @click.argument("rate", required=False, metavar="[RATE]")
-@click.option("--watch", "--wait", is_flag=True, help="Follow it to its end; Ctrl-C detaches.")
+@option("--watch --wait", "Follow it to its end; Ctrl-C detaches.")
 @reason_option
 @click.pass_obj
 def run(
@@ -76,16 +76,12 @@ def run(
         hint = "`redrive runs` lists runs; `redrive work MODULE:APP` starts a worker"
         raise Stop("usage", msg, hint=hint, exits=USAGE)
     with cli.acting(read_only=action is None) as desk:
-        if action == "pause":
-            chosen = desk.runs.pause(number, reason=reason)
-        elif action == "resume":
-            chosen = desk.runs.resume(number, reason=reason)
-        elif action == "cancel":
-            chosen = desk.runs.cancel(number, reason=reason)
-        elif rate is not None:
-            chosen = desk.runs.set_rate(number, rate, reason=reason)
+        runs = desk.runs
+        verbs = {"pause": runs.pause, "resume": runs.resume, "cancel": runs.cancel}
+        if rate is not None:
+            chosen = runs.set_rate(number, rate, reason=reason)
         else:
-            chosen = desk.runs.get(number)
+            chosen = verbs[action](number, reason=reason) if action else runs.get(number)
         if watch:
             from redrive.cli._follow import follow  # noqa: PLC0415 - it shows runs by this module
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -27,7 +27,11 @@ from redrive.web import tokens
 from redrive.worker.supervisor import heeding
 
 if TYPE_CHECKING:
+    from redrive.web.proxy import TrustedProxy
     from redrive.web.server import Server
+
+People = Mapping[str, tokens.Right]
+"""The rights of people whom a proxy signs in."""
 
 PORT = 9200
 PER_CLIENT = 100
@@ -66,6 +70,18 @@ _GRACE = 10
 @click.option("--no-auth", is_flag=True, help="No tokens; on a loopback address only.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server does TLS.")
 @click.option(
+    "--user-header",
+    metavar="NAME",
+    help="The header in which the proxy names the person who is signed in.",
+)
+@click.option(
+    "--proxy-secret-file",
+    "secret_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The secret that the proxy must send as Redrive-Proxy-Secret.",
+)
+@click.option(
     "--per-client",
     type=click.IntRange(0),
     metavar="N",
@@ -87,6 +103,8 @@ def serve(
     yes: bool,
     no_auth: bool,
     behind_proxy: bool,
+    user_header: str | None,
+    secret_file: Path | None,
     per_client: int | None,
     tls_cert: str | None,
     tls_key: str | None,
@@ -100,16 +118,25 @@ def serve(
     Tokens come from REDRIVE_READ_TOKEN, REDRIVE_ACT_TOKEN and REDRIVE_REVEAL_TOKEN, or from a file.
     Jobs are submitted to the handlers of MODULE:APP; without a program the API serves the store alone.
     An address that other hosts can reach needs tokens, and TLS or a proxy that does TLS.
+
+    A proxy that signs people in names them in --user-header, for the console only, and proves itself by
+    the secret of --proxy-secret-file. The file of --tokens has a line for each person: a name and a right,
+    as in "mira@shop.example act"; "* read" is everybody else.
     """
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together")
     is_safe = behind_proxy or tls_cert is not None
     _check_address(host, auth=not no_auth, is_safe=is_safe)
     check_extra()
+    if (user_header is None) != (secret_file is None):
+        raise click.UsageError("--user-header and --proxy-secret-file belong together")
+    if user_header is not None and (opens or no_auth or not behind_proxy):
+        raise click.UsageError("--user-header needs --behind-proxy, without --open and --no-auth")
     if opens:
         opening.check_address(host)
         token_file = opening.prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
-    known = None if no_auth else _tokens(cli, token_file)
+    known, people = ([], {}) if no_auth else _tokens(cli, token_file)
+    proxy = _proxy(user_header, secret_file, people)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:
         app.store.now()  # opened here and now, so that its errors come before anybody asks
@@ -121,6 +148,7 @@ def serve(
             auth=not no_auth,
             name=place.get("name", ""),
             environment=place.get("environment", ""),
+            who=proxy,
         )
         with listening(host, port) as sock:
             scheme = "http" if tls_cert is None else "https"
@@ -151,7 +179,8 @@ def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
         yield app
 
 
-def _tokens(cli: Cli, path: Path | None) -> list[tokens.Token]:
+def _tokens(cli: Cli, path: Path | None) -> tuple[list[tokens.Token], People]:
+    """Return the tokens of the environment and of a file, and the rights of people without one."""
     known = tokens.from_environ()
     if path is None:
         if not known:
@@ -160,12 +189,31 @@ def _tokens(cli: Cli, path: Path | None) -> list[tokens.Token]:
                 "REDRIVE_READ_TOKEN, or allow everybody on this host with --no-auth"
             )
             raise Stop("no_tokens", "no token is set", hint=hint, exits=USAGE)
-        return known
+        return known, {}
     path = path.expanduser()
     if not path.exists():
         tokens.write_file(path)
         cli.say(f"new tokens, one to read and one to act, are in {path}")
-    return [*known, *tokens.from_file(path)]
+    more, people = tokens.from_file(path)
+    return [*known, *more], people
+
+
+def _proxy(header: str | None, secret_file: Path | None, people: People) -> TrustedProxy | None:
+    """Return who asks, if a proxy signs people in."""
+    if header is None or secret_file is None:
+        if people:
+            msg = f"no token for {', '.join(people)} in the file of --tokens"
+            hint = "write the token after the right, or let a proxy name people: --user-header NAME"
+            raise Stop("no_token", msg, hint=hint, exits=USAGE)
+        return None
+    if not people:
+        msg = "no person is named in the file of --tokens"
+        hint = "write a name and a right, as in 'mira@shop.example act', or '* read' for everybody"
+        raise Stop("no_people", msg, hint=hint, exits=USAGE)
+    from redrive.web.proxy import TrustedProxy  # noqa: PLC0415 - an extra
+
+    lines = tokens.private_lines(secret_file.expanduser())
+    return TrustedProxy(header, tokens.made("proxy", "read", "".join(lines)), people)
 
 
 def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:

@@ -10,7 +10,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli._errors import NOTHING, USAGE, Stop
 from redrive.cli._filters import is_group
 from redrive.cli.output import Block, Document, Facts, Field, Line, Part, Table, View, fact
@@ -28,15 +28,14 @@ from redrive.payloads.escaping import inert
     "redrive show 01J9ZQ4B --repro --app shop.jobs:app > repro.py",
 )
 @click.argument("job_id", metavar="ID")
-@click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only this attempt, in full.")
-@click.option("--payload", "only_payload", is_flag=True, help="Only the payload, masked.")
-@click.option(
+@option("--attempt N", "Only this attempt, in full.", click.IntRange(1))
+@option("--payload", "Only the payload, masked.", name="only_payload")
+@option(
     "--repro",
-    "wants_repro",
-    is_flag=True,
-    help="Print a program that calls the handler with the job's arguments.",
+    "Print a program that calls the handler with the job's arguments.",
+    name="wants_repro",
 )
-@click.option("--app", metavar="MODULE:APP", help="With --repro: the program with the handler.")
+@option("--app MODULE:APP", "With --repro: the program with the handler.")
 @click.pass_obj
 def show(
     cli: Cli,

@@ -9,7 +9,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli.output import Facts, Line, Panel, Part, Table, View, fields, rows_of
 from redrive.desk.documents import run_document, seen_document
 from redrive.desk.status import Change, Status, status_of
@@ -33,7 +33,7 @@ _PAUSES = fields("lane:id by seconds_left=left:span reason:prose")
 
 
 @command("status", "redrive status", "redrive status --json", "redrive status --watch")
-@click.option("--watch", "watches", is_flag=True, help="Look again and again, as `redrive watch`.")
+@option("--watch", "Look again and again, as `redrive watch`.", name="watches")
 @click.pass_obj
 def status(cli: Cli, *, watches: bool) -> None:
     """Show if there is an incident and why, what changed in the last hour, and the numbers.

@@ -13,6 +13,7 @@ from typing import Any, cast
 from redrive.cli.output import Document, Field, Table, Tone, View, fields, joined
 from redrive.desk.documents import action_document, job_document, scope_document
 from redrive.desk.jobs import Page
+from redrive.desk.selectors import is_selector
 from redrive.jobs.job import Action
 
 TONES: Mapping[str, Tone] = {"OK": "good", "DEGRADED": "warn", "INCIDENT": "bad"}
@@ -42,7 +43,10 @@ def name_of(job: Document) -> object:
     """Return what names a job best: its event, its key if it is short, else its id."""
     key = cast("str | None", job["key"])
     is_short = key and len(key) <= _LONGEST_KEY and key.isascii()  # a masked one is not
-    return job["event"] or (key if is_short else job["id"])
+    event = cast("str | None", job["event"])
+    if event and not is_selector(event):
+        return event
+    return job["id"] if not key or not is_short else f"key:{key}" if is_selector(key) else key
 
 
 def _times(key: str) -> Field:

@@ -19,7 +19,7 @@ import click
 
 from redrive.cli import views
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli.output import Document, Line, Panel, Part, Table, View, fields, plural
 from redrive.desk.desk import Desk
 from redrive.desk.live import live_of
@@ -29,8 +29,7 @@ from redrive.payloads.escaping import inert
 
 SHARE = 25.0
 """A look may take 1/25 of the time: beside many jobs the looks become rarer, not dearer."""
-_IN_A_PIPE = 10.0
-"""Seconds between two lines in a pipe, unless --every says otherwise."""
+_IN_A_PIPE = 10.0  # seconds between two lines in a pipe, unless --every says otherwise
 _MOST_LANES = 20
 _FILTERED = ("groups", "runs", "lanes", "workers")
 _MINUTES = fields("what:word last_minute:number this_minute:number curve=last_30_minutes:trend")
@@ -45,9 +44,9 @@ _GROUPS = fields(
 
 
 @command("watch", "redrive watch", "redrive watch --every 5s", "redrive watch --filter mail.send")
-@click.option("--every", metavar="TIME", help="Time between two looks (2s; 10s in a pipe).")
-@click.option("--filter", "text", default="", metavar="TEXT", help="Only rows with this text.")
-@click.option("--times", type=click.IntRange(min=1), metavar="N", help="End after so many looks.")
+@option("--every TIME", "Time between two looks (2s; 10s in a pipe).")
+@option("--filter TEXT", "Only rows with this text.", name="text", default="")
+@option("--times N", "End after so many looks.", click.IntRange(min=1))
 @click.pass_obj
 def watch(cli: Cli, every: str | None, text: str, times: int | None) -> None:
     """Show what happens now: deaths and attempts per minute, growing groups, runs, lanes, workers.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import command
+from redrive.cli._command import command, option
 from redrive.cli._errors import FAILED, PARTLY
 from redrive.cli._load import load_app, program_name
 from redrive.cli._logging import log_as_json, warn_on_stderr
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from redrive.events import Event
     from redrive.worker.worker import Worker
 
-_MOST_NAMED = 10
-"""Errors that a pass names."""
+_MOST_NAMED = 10  # errors that a pass names
 
 
 @command(
@@ -46,74 +45,41 @@ _MOST_NAMED = 10
     "redrive work --once -v          # the app named in redrive.toml",
 )
 @click.argument("app_name", metavar="[MODULE:APP]", required=False)
-@click.option("--once", is_flag=True, help="Run the jobs that are due, each once, and exit.")
-@click.option(
-    "--ignore-backoff",
-    is_flag=True,
-    help="With --once: run every pending job, also of paused lanes.",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="With --once: at most so many jobs.",
-)
-@click.option(
-    "--processes",
-    type=click.IntRange(0),
+@option("--once", "Run the jobs that are due, each once, and exit.")
+@option("--ignore-backoff", "With --once: run every pending job, also of paused lanes.")
+@option("--limit N", "With --once: at most so many jobs.", click.IntRange(0), default=0)
+@option(
+    "--processes N",
+    "Worker processes under a supervisor; 0 works in this process.",
+    click.IntRange(0),
     default=1,
-    show_default=True,
-    metavar="N",
-    help="Worker processes under a supervisor; 0 works in this process.",
 )
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1),
+@option(
+    "--concurrency M",
+    "Handlers that each process runs at the same time.",
+    click.IntRange(1),
     default=8,
-    show_default=True,
-    metavar="M",
-    help="Handlers that each process runs at the same time.",
 )
-@click.option(
-    "--batch",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Jobs claimed at once, at most.",
-)
-@click.option(
-    "--grace",
-    default="30s",
-    show_default=True,
-    metavar="TIME",
-    help="How long running jobs may take to finish.",
-)
-@click.option(
+@option("--batch N", "Jobs claimed at once, at most.", click.IntRange(1), default=100)
+@option("--grace TIME", "How long running jobs may take to finish.", default="30s")
+@option(
     "--log-format",
-    type=click.Choice(["text", "json"]),
+    "The log on standard error; json is one document a line, for Cloud Logging.",
+    ["text", "json"],
     default="text",
-    show_default=True,
-    help="The log on standard error; json is one document a line, for Cloud Logging.",
 )
-@click.option(
-    "--watchdog",
+@option(
+    "--watchdog TIME",
+    "Replace a worker process that sends no heartbeat for this long; 0s: never.",
     default=f"{WATCHDOG:g}s",
-    show_default=True,
-    metavar="TIME",
-    help="Replace a worker process that sends no heartbeat for this long; 0s: never.",
 )
-@click.option("--parent", type=int, default=0, hidden=True)
-@click.option("--ready", type=int, default=-1, hidden=True)
-@click.option("--crew", type=int, default=1, hidden=True)
-@click.option("--existing", is_flag=True, hidden=True)
-@click.option("--seize", multiple=True, hidden=True)
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="With --once: log what happens on standard error (the default on a terminal).",
+@option("--parent", kind=int, default=0, hidden=True)
+@option("--ready", kind=int, default=-1, hidden=True)
+@option("--crew", kind=int, default=1, hidden=True)
+@option("--existing", hidden=True)
+@option("--seize", multiple=True, hidden=True)
+@option(
+    "-v --verbose", "With --once: log what happens on standard error (the default on a terminal)."
 )
 @click.pass_obj
 def work(

@@ -31,12 +31,10 @@ from redrive.jobs.logger import log
 from redrive.payloads.masking import error_text
 from redrive.worker.passes import Pass
 
-_SECONDS: Final = 10.0
-"""How long one call of Google's may take."""
+_SECONDS: Final = 10.0  # how long one call of Google's may take
 _AHEAD: Final = 28 * 86400.0
 """What is due later has no task yet: a task may wait for 30 days at most."""
-_SOON: Final = 3600.0
-"""`tend` makes tasks for what is due within this time."""
+_SOON: Final = 3600.0  # `tend` makes tasks for what is due within this time
 _REMEMBERED: Final = 10_000
 _DONE, _WHO, _NOT_A_TASK, _AGAIN, _BROKEN = 200, 401, 403, 409, 500
 """Answers. Not 429 or 503: these would slow the whole queue down."""
@@ -63,8 +61,7 @@ class CloudTasks:
         client: Any = None,
     ) -> None:
         if urlsplit(callback).scheme not in {"http", "https"}:
-            msg = f"callback must be the URL that calls `handle`; found {callback!r}"
-            raise UsageError(msg)
+            raise UsageError(f"callback must be the URL that calls `handle`; found {callback!r}")
         self.app = app
         self.queue = queue
         self.callback = callback
@@ -204,8 +201,7 @@ class CloudTasks:
         secrets = [os.environ.get(name, "").strip() for name in self._secret_env]
         if not all(map(signing.is_secret, secrets)):
             names = ", ".join(self._secret_env)
-            msg = f"tasks cannot be signed: {names} must be set, to {signing.SECRET}"
-            raise TokenMissing(msg)
+            raise TokenMissing(f"tasks cannot be signed: {names} must be set, to {signing.SECRET}")
         return secrets
 
     @cached_property

@@ -26,10 +26,8 @@ Line: TypeAlias = dict[str, Any]
 """One line of the stream file: an event as it stands, with the same fields in every status."""
 
 
-_LONGEST = 500
-"""Characters of an error's text."""
-LONGEST_VALUE = 10_000
-"""Characters of a value that JSON cannot hold and that is kept as text."""
+_LONGEST = 500  # characters of an error's text
+LONGEST_VALUE = 10_000  # characters of a value that JSON cannot hold and that is kept as text
 _STATUS = {
     State.RUNNING: "failed",
     State.COMPLETED: "success",
@@ -74,8 +72,7 @@ class EventLog:
                 torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
                 data = b"\n" * torn + _encode(line).encode() + b"\n"
                 if file.write(data) != len(data):
-                    msg = "the disk has no room for the whole line"
-                    raise OSError(msg)
+                    raise OSError("the disk has no room for the whole line")
         except (StoreError, OSError, ValueError) as error:
             log.error(  # noqa: TRY400 - the cause is the disk, a traceback says nothing more
                 "the line %s of %s was not written to the event log: %s",

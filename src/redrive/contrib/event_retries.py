@@ -207,8 +207,7 @@ def run_action(execution: Execution, action: Action, misfit: str) -> None:
             value = _limited(execution, lambda: call(**arguments))
         if inspect.iscoroutine(value):
             value.close()
-            msg = "the action is async, which is not supported here; pass a plain function"
-            raise GiveUp(msg)
+            raise GiveUp("the action is async, which is not supported here; pass a plain function")
         execution.value = value
 
 
@@ -228,8 +227,7 @@ def _limited(execution: Execution, call: Callable[[], object]) -> object:
         value, error = ended.get(timeout=execution.entry.timeout)
     except Empty:
         execution.timed_out = True
-        msg = f"ran past its time limit of {execution.entry.timeout:g} s"
-        raise TimeoutError(msg) from None
+        raise TimeoutError(f"ran past its time limit of {execution.entry.timeout:g} s") from None
     if error is not None:
         raise error
     return value

@@ -43,8 +43,7 @@ from redrive.submission import Options
 
 __all__ = ["EventStatus", "ResilientEventStream", "get_resilient_stream"]
 
-_LONGEST = 500
-"""Characters of a type, a source, a tag; what is longer is cut."""
+_LONGEST = 500  # characters of a type, a source, a tag; what is longer is cut
 _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
 _HEARD = {
     "retried": "a person retried it",
@@ -90,8 +89,7 @@ class ResilientEventStream:
         self._has_metrics = enable_metrics
         self._counts: Counter[str] = Counter()
         self._categories: Counter[str] = Counter()
-        self._here: set[str] = set()
-        """The jobs of the events that are being retried by this object."""
+        self._here: set[str] = set()  # the jobs of the events that are being retried by this object
         self.app.listen(self._heard)
         self._retries.end_killed()
         self._retries.remove_recovered()
@@ -322,5 +320,4 @@ def get_resilient_stream() -> ResilientEventStream:
 
 def _check(is_right: object, wanted: str, value: object) -> None:
     if not is_right:
-        msg = f"{wanted}; found {masking.safe_text(value, 200)!r}"
-        raise UsageError(msg)
+        raise UsageError(f"{wanted}; found {masking.safe_text(value, 200)!r}")

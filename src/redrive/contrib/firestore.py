@@ -36,8 +36,7 @@ POLICY = Policy(
 )
 """A document is retried for a day; one that Firestore does not take is a dead letter at once."""
 _SECONDS = 30.0
-_DEEPEST = 15
-"""Levels of a payload; Firestore takes 20 in all."""
+_DEEPEST = 15  # levels of a payload; Firestore takes 20 in all
 _LARGEST = 2**63
 _NAME = re.compile(r"(?!__.*__$).{1,375}", re.DOTALL)
 """Names in a map: `__id__` and the like are reserved, and 1,500 bytes are the most."""

@@ -5,7 +5,6 @@ They show records as the desk returns them, masked: nothing is masked here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -138,12 +137,6 @@ def payload_of(text: str) -> object:
         return cast("object", loads(text))
     except (ValueError, RecursionError):
         return text
-
-
-def payload_text(text: str) -> str:
-    """Write a payload out over several lines."""
-    shown = payload_of(text)
-    return shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

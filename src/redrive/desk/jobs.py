@@ -112,6 +112,11 @@ class Jobs:
         jobs = search.each(self._backend.store, self._selection(words, filters, reveal=reveal))
         return jobs if reveal else map(seen, jobs)
 
+    def with_history(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return those of these jobs that are still stored, with their histories, read at once."""
+        query = Query(ids=tuple(job.id for job in jobs), limit=len(jobs), history=True)
+        return list(map(seen, self._backend.store.find(query).jobs))
+
     def ids(self, *words: Target, **filters: Unpack[Filters]) -> Iterator[str]:
         """Return the ids of all jobs that match, newest first; quicker than `each`."""
         return (job.id for job in search.each(self._backend.store, read(words, filters)))

@@ -54,7 +54,7 @@ class KeptPlan:
     eligible: int
     handlers: dict[str, int]
     oldest: float | None
-    waits: list[str]
+    lanes: list[str]
     samples: list[str]
     left_out: shapes.LeftOut
     groups: list[int]
@@ -92,7 +92,6 @@ def make(desk: Desk, verb: Verb, asked: str) -> KeptPlan:
     plan = plans.make(desk, verb, [asked], asked=asked, as_run=verb == "retry", most=MOST_PLANNED)
     if plan.ineligible and plan.is_void:
         raise JobNotFound(no_job(plan.ineligible[0][0]))
-    plan.waits = waits.of_lanes(desk, plan.lanes) if verb == "retry" else []
     stored = StoredPlan(id=secrets.token_urlsafe(16), header=_header(plan, frozen))
     return _kept(desk.store.put_plan(stored, _chunks(plan)))
 
@@ -115,7 +114,7 @@ def document(desk: Desk, plan: KeptPlan) -> shapes.KeptPlan:
         "eligible": plan.eligible,
         "handlers": plan.handlers,
         "oldest": iso(plan.oldest),
-        "waits": plan.waits,
+        "waits": waits_of(desk, plan),
         "samples": [job_document(job) for job in samples_of(desk, plan)],
         "ineligible": plan.left_out,
         "seconds_left": max(0.0, plan.expires - desk.store.now()),
@@ -248,6 +247,11 @@ def _planned(job: Job) -> PlannedJob:
     return PlannedJob(job.id, job.edits, job.state, job.updated)
 
 
+def waits_of(desk: Desk, plan: KeptPlan) -> list[str]:
+    """Return what the jobs of a plan would wait for now."""
+    return waits.of_lanes(desk, plan.lanes) if plan.verb == "retry" else []
+
+
 def _chunks(plan: Plan) -> Iterator[list[PlannedJob]]:
     jobs = [
         PlannedJob(job_id, version.edits, version.state, version.updated)
@@ -263,7 +267,7 @@ def _header(plan: Plan, frozen: float) -> dict[str, object]:
         "eligible": len(plan.eligible),
         "handlers": dict(plan.handlers.most_common()),
         "oldest": plan.oldest,
-        "waits": plan.waits,
+        "lanes": sorted(plan.lanes),
         "samples": [job.id for job in plan.samples],
         "left_out": left_document(plan.ineligible),
         "groups": plan.whole_groups,

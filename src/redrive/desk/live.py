@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.desk import shapes
 from redrive.desk.documents import pause_document, run_document, seen_document, worker_document
 from redrive.desk.status import Status, status_of
+from redrive.errors import JobNotFound
 from redrive.jobs.clock import iso
 from redrive.jobs.groups import LaneCount
 from redrive.jobs.job import State
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from redrive.desk.desk import Desk
+    from redrive.desk.documents import Seen
 
 MINUTES = 30
 """How many minutes the curves go back."""
@@ -28,6 +32,8 @@ class Live(NamedTuple):
     status: Status
     flow: Mapping[str, list[LaneCount]]
     """By lane, minute by minute; the last minute is not over yet."""
+    groups: list[Seen]
+    """Those of which jobs died in the last ten minutes, with their handlers."""
 
     def lanes(self) -> list[shapes.Lane]:
         """Return the lanes with open jobs or attempts, those with the longest lag first."""
@@ -86,7 +92,7 @@ class Live(NamedTuple):
             "why": verdict.why,
             "states": {state.value: at.total(state) for state in State},
             "minutes": self.minutes(),
-            "groups": [seen_document(row) for row in at.active if row.recent],
+            "groups": list(map(seen_document, self.groups)),
             "runs": [run_document(run) for run in at.runs],
             "lanes": self.lanes(),
             "workers": [worker_document(worker) for worker in at.workers],
@@ -96,4 +102,13 @@ class Live(NamedTuple):
 
 def live_of(desk: Desk) -> Live:
     """Read what happens now."""
-    return Live(status_of(desk), desk.store.lane_curve(60, MINUTES))
+    status = status_of(desk, groups=[])
+    groups = [_with_jobs(desk, row) for row in status.active if row.recent]
+    return Live(status, desk.store.lane_curve(60, MINUTES), groups)
+
+
+def _with_jobs(desk: Desk, row: Seen) -> Seen:
+    """Return a group with its jobs counted; as it is if all of them were purged."""
+    with suppress(JobNotFound):
+        return replace(row, group=desk.groups.get(row.group))
+    return row

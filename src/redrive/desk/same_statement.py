@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from redrive.desk import shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from redrive.desk.desk import Desk
     from redrive.jobs.job import Group, Job
 
@@ -20,9 +22,8 @@ MOST = 20
 def same_statement(desk: Desk, group: Group) -> list[shapes.SameStatement]:
     """Return the other groups whose newest dead job failed in the same statement."""
     function = group.title.rpartition(" @ ")[2]
-    own = _newest(desk, group.number)
-    statement = _statement(own, function)
-    if own is None or not statement:
+    statement = "".join(_statement(job, function) for job in _newest(desk, [group.number]))
+    if not statement:
         return []
     records = [
         record
@@ -30,24 +31,24 @@ def same_statement(desk: Desk, group: Group) -> list[shapes.SameStatement]:
         if record.number != group.number and record.title.endswith(f" @ {function}")
     ]
     records.sort(key=lambda record: -(record.last_seen or 0.0))
-    found: list[shapes.SameStatement] = []
-    for record in records[:MOST]:
-        job = _newest(desk, record.number)
-        if job is not None and _statement(job, function) == statement:
-            found.append(
-                {"group": f"G{record.number}", "handler": job.handler, "title": record.title}
-            )
-    return found
+    titles = {record.number: record.title for record in records[:MOST]}
+    jobs = {job.group: job for job in _newest(desk, titles)}
+    return [
+        {"group": f"G{number}", "handler": jobs[number].handler, "title": title}
+        for number, title in titles.items()
+        if number in jobs and _statement(jobs[number], function) == statement
+    ]
 
 
-def _newest(desk: Desk, number: int) -> Job | None:
-    jobs = desk.jobs.find(group=number, state="dead", by_change=True, limit=1).jobs
-    return desk.jobs.get(jobs[0].id) if jobs else None  # with its history, which has the tracebacks
+def _newest(desk: Desk, groups: Iterable[int]) -> list[Job]:
+    """Return the newest dead job of each group, with its history, which has the tracebacks."""
+    pages = (desk.jobs.find(group=group, state="dead", by_change=True, limit=1) for group in groups)
+    return desk.jobs.with_history([job for page in pages for job in page.jobs])
 
 
-def _statement(job: Job | None, function: str) -> str:
+def _statement(job: Job, function: str) -> str:
     """Return the source line of the last frame of a function in a job's traceback; empty without."""
-    failures = [attempt.failure for attempt in job.history if attempt.failure] if job else []
+    failures = [attempt.failure for attempt in job.history if attempt.failure]
     lines = failures[-1].traceback.splitlines() if failures else []
     ends = f", in {function}"
     places = [place for place, line in enumerate(lines[:-1]) if line.endswith(ends)]

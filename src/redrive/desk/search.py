@@ -96,9 +96,9 @@ def each(store: Store, selection: Selection) -> Iterator[Job]:
 
 def _check_names(store: Store, selection: Selection) -> None:
     """Raise JobNotFound if a group or a run is named that is unknown, as an unknown id is."""
-    for query in _queries(selection):
-        if query.group is not None and not store.find(Query(group=query.group, limit=1)).jobs:
-            raise no_group(query.group)
+    groups = {query.group for query in _queries(selection) if query.group is not None}
+    if groups and (missing := groups - store.group_records(groups).keys()):
+        raise no_group(min(missing))
     asked = [term for term in selection.terms if term.name == "run" and not term.negated]
     runs = [number for term in asked for number in selectors.numbers(term)]
     for number in [*runs, selection.filters["run"]] if "run" in selection.filters else runs:
@@ -116,7 +116,7 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
     must_end = MUST_END.get()
     for job in jobs:
         if must_end():
-            msg = "the search through the jobs took too long; narrow the selection"
+            msg = "the search through the jobs took too long; narrow the selection, or use a terminal"
             raise TimeoutError(msg)
         yield job
 

@@ -233,6 +233,11 @@ def is_set(text: str) -> bool:
     return bool(_GROUP.fullmatch(text) or _RUN.fullmatch(text))
 
 
+def is_selector(text: str) -> bool:
+    """Return True for a text that means other jobs than the one that has it as its key."""
+    return is_set(text) or (":" in text and not unknown_filter(text))
+
+
 def no_job(text: str) -> str:
     """Return the message for a job that does not exist, with what else can be typed."""
     return (

@@ -100,15 +100,14 @@ def _completed(desk: Desk, group: Group) -> list[Job]:
 def _last_attempts(desk: Desk, jobs: list[Job]) -> Facts:
     """Return worker and release of the last attempt of the newest of these jobs."""
     newest = sorted(jobs, key=lambda job: -job.updated)[:ATTEMPTS]
-    last = [desk.jobs.get(job.id).history[-1:] for job in newest]
     return [
         {
             (name, value)
-            for attempt in attempts
+            for attempt in job.history[-1:]
             for name, value in (("worker", attempt.worker), ("release", attempt.release))
             if value
         }
-        for attempts in last
+        for job in desk.jobs.with_history(newest)
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from redrive.desk.desk import Desk
 from redrive.desk.lanes import LanePause, LiveWorker
+from redrive.desk.sentences import Sentence
 from redrive.jobs.durations import words
 from redrive.jobs.job import Job, State
 from redrive.runs.run_records import Run
@@ -45,23 +46,37 @@ def _has(desk: Desk, run: Run, lane: str) -> bool:
 
 
 def _lines(desk: Desk, pauses: list[LanePause]) -> list[str]:
-    lines = [
-        f"lane {pause.lane} is paused by {pause.by}: redrive resume {pause.lane}"
+    lines: list[str] = [
+        Sentence(
+            f"lane {pause.lane} is paused by {pause.by}: redrive resume {pause.lane}",
+            "wait_paused",
+            lane=pause.lane,
+            by=pause.by,
+        )
         for pause in pauses
     ]
     if not desk.lanes.workers():
-        until = "" if desk.lanes.last_pass() is None else ", so it waits for the next pass"
-        lines.append(f"no worker is alive{until}: redrive work module:app")
+        passes = desk.lanes.last_pass() is not None
+        until = ", so it waits for the next pass" if passes else ""
+        text = f"no worker is alive{until}: redrive work module:app"
+        lines.append(Sentence(text, "wait_pass" if passes else "wait_worker"))
     return lines
 
 
-def _cooldowns(jobs: list[Job], pauses: list[LanePause]) -> Iterator[str]:
+def _cooldowns(jobs: list[Job], pauses: list[LanePause]) -> Iterator[Sentence]:
     """Return which providers in cooldown jobs were returned for."""
     for pause in pauses:
         name = pause.lane.removeprefix(_PROVIDER)
         if name != pause.lane and any(name in job.detail for job in jobs):
-            left = "" if pause.seconds_left is None else f" for {words(pause.seconds_left)}"
-            yield f"provider {name} is in cooldown (redrive resume {pause.lane}){left}"
+            text, left = (
+                f"provider {name} is in cooldown (redrive resume {pause.lane})",
+                pause.seconds_left,
+            )
+            if left is None:
+                yield Sentence(text, "wait_cooldown", provider=name)
+            else:
+                text = f"{text} for {words(left)}"
+                yield Sentence(text, "wait_cooldown_for", provider=name, left=float(left))
 
 
 def _is_late(job: Job, workers: list[LiveWorker], now: float) -> bool:
@@ -75,19 +90,23 @@ def _is_late(job: Job, workers: list[LiveWorker], now: float) -> bool:
     return now - job.updated >= _LATE and not may_run
 
 
-def _busy_workers(workers: list[LiveWorker], lanes: Collection[str], now: float) -> Iterator[str]:
+def _busy_workers(
+    workers: list[LiveWorker], lanes: Collection[str], now: float
+) -> Iterator[Sentence]:
     """Return why no worker takes the jobs of these lanes, which have been due for a while."""
     for lane in sorted(lanes) if workers else ():
         serving = [worker for worker in workers if lane in worker.lanes]
         live = [worker for worker in serving if not worker.is_silent]
         if not serving:
-            yield f"no worker serves lane {lane}: start one whose program has its handlers"
+            text = f"no worker serves lane {lane}: start one whose program has its handlers"
+            yield Sentence(text, "wait_unserved", lane=lane)
         elif not live:
             names = ", ".join(worker.name for worker in serving)
-            silent = words(min(worker.silent for worker in serving))
-            yield f"no heartbeat of {names}, which alone serves lane {lane}, for {silent}"
+            silent = float(min(worker.silent for worker in serving))
+            text = f"no heartbeat of {names}, which alone serves lane {lane}, for {words(silent)}"
+            yield Sentence(text, "wait_silent", workers=names, lane=lane, silent=silent)
         elif all(_is_full(worker, now) for worker in live):
-            yield f"lane {lane} finds no free slot: {_occupied(live, now)}"
+            yield _occupied(lane, live, now)
 
 
 def _is_full(worker: LiveWorker, now: float) -> bool:
@@ -98,10 +117,11 @@ def _is_full(worker: LiveWorker, now: float) -> bool:
     return now - worker.silent - slots.since >= _LATE
 
 
-def _occupied(workers: list[LiveWorker], now: float) -> str:
+def _occupied(lane: str, workers: list[LiveWorker], now: float) -> Sentence:
     slots = [worker.slots for worker in workers if worker.slots]
     busy = sum(one.busy for one in slots)
-    names = sorted({running.handler for one in slots for running in one.running})
-    since = max(one.since or now for one in slots)
+    names = ", ".join(sorted({running.handler for one in slots for running in one.running}))
+    span = now - max(one.since or now for one in slots)
     total = max(busy, sum(one.total for one in slots))
-    return f"{busy} of {total} busy with {', '.join(names)} for {words(now - since)}"
+    text = f"lane {lane} finds no free slot: {busy} of {total} busy with {names} for {words(span)}"
+    return Sentence(text, "wait_slot", lane=lane, busy=busy, total=total, handlers=names, span=span)

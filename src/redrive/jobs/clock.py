@@ -15,8 +15,7 @@ from typing import Protocol
 
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
-LATEST = 253402300799.0
-"""The end of the year 9999; later due times are cut to it."""
+LATEST = 253402300799.0  # the end of the year 9999; later due times are cut to it
 
 
 class Clock(Protocol):

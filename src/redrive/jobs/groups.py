@@ -14,8 +14,7 @@ Span = Literal[60, 3600]
 
 GroupStatus = Literal["open", "resolved", "regressed"]
 
-MOST_VARIANTS = 20
-"""How many variants of a group have numbers of their own; all others count as 0."""
+MOST_VARIANTS = 20  # how many variants of a group have numbers of their own; all others count as 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,7 @@ log = logging.getLogger("redrive")
 
 MOST_LINES, MINUTE = 10, 60.0
 """So many lines about one group or lane are written a minute; the others are counted."""
-LONGEST_LINE = 190
-"""Characters of such a line after the first: 10,000 of them are less than 2 MB."""
+LONGEST_LINE = 190  # characters of such a line after the first: 10,000 of them are less than 2 MB
 _COUNTED = frozenset({"dead_letter", "failed", "unserved"})
 _NEVER_SILENT = frozenset({"dead_letter", "unserved"})
 

@@ -54,8 +54,7 @@ def settlement_of(fields: dict[str, object]) -> Settlement:
     return new
 
 
-UNSAID = Failure(category=Category.UNKNOWN)
-"""A failure that nothing is known of yet."""
+UNSAID = Failure(category=Category.UNKNOWN)  # a failure that nothing is known of yet
 
 
 def altered(failure: Failure, /, **changes: object) -> Failure:

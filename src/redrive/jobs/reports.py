@@ -12,8 +12,7 @@ EventKind = Literal["died", "retried", "reopened", "resolved", "completed", "rec
 _OWN = "redrive."
 """Handlers whose name starts so are Redrive's own: no events are sent for their jobs."""
 
-IMPORTED = "import"
-"""The worker of attempts that an import tells of."""
+IMPORTED = "import"  # the worker of attempts that an import tells of
 _JUST_DIED = 60.0
 """Seconds after its death in which a job that is added is a new dead letter, not an imported one."""
 

@@ -203,8 +203,7 @@ def _outcome(job: Job, verdict: Verdict, now: float) -> tuple[State, Changes]:
 
 def _finite(delay: float) -> float:
     if not isfinite(delay):
-        msg = f"a delay must be a finite number of seconds; found {delay}"
-        raise UsageError(msg)
+        raise UsageError(f"a delay must be a finite number of seconds; found {delay}")
     return delay
 
 
@@ -256,8 +255,7 @@ def _enlisted(job: Job, run: int) -> int | None:
     if run == 0:
         return None if tag < 0 else job.run
     if tag < 0 and tag != run:
-        msg = f"waits for its run R{-tag}"
-        raise Refused(msg)
+        raise Refused(f"waits for its run R{-tag}")
     if job.state is State.RUNNING:
         raise Refused(_RUNS)
     if job.state is not State.PENDING:
@@ -271,8 +269,7 @@ def _tag_after(job: Job, run: int | None) -> int | None:
     if run is None:
         return None if tag < 0 else job.run
     if tag != -run:
-        msg = f"no longer waits for its run R{run}"
-        raise Refused(msg)
+        raise Refused(f"no longer waits for its run R{run}")
     return run
 
 
@@ -325,8 +322,7 @@ def _closed(job: Job, how: Reason, actor: str, reason: str, now: float) -> Chang
 def _reopened(job: Job, now: float) -> Changes:
     """Make a resolved job a dead letter again; if it never was one, it is one from now on."""
     if job.state is not State.RESOLVED:
-        msg = f"is {job.state}; only a resolved job can be reopened"
-        raise Refused(msg)
+        raise Refused(f"is {job.state}; only a resolved job can be reopened")
     was = job.resolution.was if job.resolution else None
     changes: Changes = {
         "state": State.DEAD,
@@ -345,11 +341,9 @@ def amend_changes(job: Job, payload: str, *, now: float, expected: int | None = 
     Refused if its number of edits is not `expected` any more.
     """
     if expected not in {None, job.edits}:
-        msg = f"was edited meanwhile ({job.edits} edits, not {expected}); read it again"
-        raise Refused(msg)
+        raise Refused(f"was edited meanwhile ({job.edits} edits, not {expected}); read it again")
     if job.state in {State.RUNNING, State.COMPLETED}:
-        msg = f"is {job.state}; only a pending, dead or resolved job can be edited"
-        raise Refused(msg)
+        raise Refused(f"is {job.state}; only a pending, dead or resolved job can be edited")
     changes: Changes = {
         "payload": payload,
         "original": job.payload if job.original is None else job.original,
@@ -394,5 +388,4 @@ _OPEN = frozenset({State.PENDING, State.RUNNING})
 def _ensure(job: Job, to: State) -> None:
     if to not in TRANSITIONS[job.state]:
         already = f"is already {to}"
-        msg = already if to is job.state else f"is {job.state} and cannot become {to}"
-        raise Refused(msg)
+        raise Refused(already if to is job.state else f"is {job.state} and cannot become {to}")

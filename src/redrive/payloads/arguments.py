@@ -89,8 +89,7 @@ class Arguments:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            msg = f"these arguments do not fit the handler: {error}"
-            raise UsageError(msg) from None
+            raise UsageError(f"these arguments do not fit the handler: {error}") from None
         named: dict[str, object] = dict(bound.arguments)
         more = cast("dict[str, object]", named.pop(self._rest, {}))
         return named | more
@@ -107,8 +106,7 @@ class Arguments:
         values = strict_json.loads(payload)
         if self.adapt is not None:
             values = self.adapt(values)
-        if self.renamed:
-            values = self._by_present_names(values)
+        values = self.by_present_names(values)
         if not self._fit(values.keys()):
             raise BadPayload(self._unfit(values.keys(), stored=stored))
         rich, names, rest = self._rich, self._names, self._rest
@@ -118,12 +116,15 @@ class Arguments:
                 values[name] = decode(values[name], hint, f"$.{name}")
         return values
 
-    def _by_present_names(self, values: dict[str, Any]) -> dict[str, Any]:
+    def by_present_names(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments with the former names of parameters replaced."""
+        if not self.renamed:
+            return values
         return {name_now(self.renamed, name, values): value for name, value in values.items()}
 
     def is_same(self, stored: str, payload: str) -> bool:
         """Return True if a payload has the stored arguments, some of them under new names."""
-        values = self._by_present_names(strict_json.loads(stored))
+        values = self.by_present_names(strict_json.loads(stored))
         return strict_json.same(strict_json.dumps(values), payload)
 
     def _fit(self, names: AbstractSet[str]) -> bool:
@@ -174,11 +175,10 @@ def _annotated(function: Callable[..., object]) -> Callable[..., object]:
 def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
     if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
         kind = "positional-only" if parameter.kind is parameter.POSITIONAL_ONLY else "*args"
-        msg = (
+        raise UsageError(
             f"handler {name!r}: parameter {parameter.name!r} is {kind}, but arguments are kept by "
             "name; make it an ordinary parameter"
         )
-        raise UsageError(msg)
 
 
 def encode(value: Any, hint: Any, path: str) -> object:
@@ -247,8 +247,7 @@ def _encode_rich(value: Any, path: str) -> object:
 
 def _finite(value: UUID | Decimal, path: str) -> str:
     if isinstance(value, Decimal) and not value.is_finite():
-        msg = f"{path}: {value} has no JSON form; send None or text instead"
-        raise BadPayload(msg, field=path)
+        raise BadPayload(f"{path}: {value} has no JSON form; send None or text instead", field=path)
     return str(value)
 
 

@@ -64,11 +64,10 @@ class Hidden:
         text = written(self._restored(parsed(strict_json.compact(edited)), (), used))
         self._check_still_hidden(used)
         if MASK in text and not self.has_mask:
-            msg = (
+            raise BadPayload(
                 f"the payload has {MASK} where a secret was hidden, and which one cannot be told: "
                 "write the secret itself, or edit with --reveal"
             )
-            raise BadPayload(msg)
         return text
 
     def _restored(self, value: Any, path: Path, used: set[str]) -> Any:
@@ -89,17 +88,15 @@ class Hidden:
             return self.values[mark].value
         value = self.values.get(text)
         if value is not None:
-            msg = (
+            raise BadPayload(
                 f"the mark {text} stands for the hidden value of {_spelled(value.path)} and cannot be "
                 f"put at {_spelled(path)}; leave it where it was, or write the value itself"
             )
-            raise BadPayload(msg)
         if self.mark in text and re.search(rf"{self.mark}\d+{self.mark}", text):
-            msg = (
+            raise BadPayload(
                 f"{text!r:.80} at {_spelled(path)} has a mark for a hidden value inside a text; leave the "
                 "mark whole and where it was, or write the value itself"
             )
-            raise BadPayload(msg)
         return text
 
     def _places(self) -> dict[Path, str]:
@@ -128,15 +125,13 @@ class Hidden:
             if isinstance(secret.value, str) and not _is_named(secret.path):
                 before, after = (mask_text(secret.value, known) for known in (self.secrets, now))
                 if before != after:
-                    msg = (
+                    raise BadPayload(
                         f"the mark {mark} at {_spelled(secret.path)} hides a secret of another field, "
                         "which was changed: write both values anew"
                     )
-                    raise BadPayload(msg)
 
 
-VALUE = ""
-"""The last step of the path of a value: what stands there, not its name."""
+VALUE = ""  # the last step of the path of a value: what stands there, not its name
 
 
 def _is_named(path: Path) -> bool:
@@ -214,8 +209,7 @@ def parsed(text: str) -> Any:
     try:
         return json.loads(text, parse_float=_Number, parse_int=_Number)
     except (ValueError, RecursionError) as error:
-        msg = f"the text is not JSON: {error}"
-        raise BadPayload(msg) from error
+        raise BadPayload(f"the text is not JSON: {error}") from error
 
 
 def value_of(text: str) -> object:

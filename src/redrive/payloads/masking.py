@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from redrive.payloads.strict_json import Json
 
-MASK: Final = "•••"
-"""What stands in place of a secret."""
+MASK: Final = "•••"  # what stands in place of a secret
 
 _decode = json.JSONDecoder().raw_decode
 _FLAT: Final = (str, int, float, NoneType)

@@ -28,16 +28,14 @@ def checked_renames(
 ) -> Mapping[str, str]:
     """Return the former names of parameters; UsageError unless each maps to a parameter."""
     if not isinstance(renamed, Mapping):
-        msg = (
+        raise UsageError(
             f"handler {handler!r}: renamed must map a former name to a parameter, such as "
             f"renamed={{'old': 'new'}}; found {renamed!r}"
         )
-        raise UsageError(msg)
     for old, new in renamed.items():
         if new not in names or old in names:
-            msg = (
+            raise UsageError(
                 f"handler {handler!r}: renamed={{{old!r}: {new!r}}} must map a former name to a "
                 f"parameter; the parameters are {', '.join(sorted(names)) or 'none'}"
             )
-            raise UsageError(msg)
     return dict(renamed)

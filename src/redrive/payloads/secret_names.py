@@ -112,10 +112,9 @@ def add_secret_names(names: Iterable[str]) -> None:
         plain = _plain(name)
         bare = _joined(plain).replace("_", "") if plain.isascii() else plain.casefold()
         if not bare:
-            msg = (
+            raise UsageError(
                 f"a secret name must have letters in it, such as 'customer_number'; found {name!r}"
             )
-            raise UsageError(msg)
         more.add(bare)
     if len(more) > known:
         _says_secret.cache_clear()
@@ -128,8 +127,7 @@ _URL_PASSWORD = re.compile(r"://[^\s/?#:@]{0,256}:([^\s/?#@]{4,256})@")
 _URL_USER = re.compile(r"://([^\s/?#@]{4,512})@")
 _JOINT = re.compile(r"[\s;,&=]|://")
 _PART = re.compile(r"(?<![^\s;,&])(?:[^\s;,&=]{1,64}=)?([^\s;,&]++)")
-_MOST_PARTS: Final = 64
-"""The lines of a long private key are fewer."""
+_MOST_PARTS: Final = 64  # the lines of a long private key are fewer
 _DIRECTORIES: Final = ("PWD", "OLDPWD")
 
 

@@ -34,8 +34,7 @@ from redrive.jobs.outcomes import AlreadyDone, Done, Failed, Interrupted, Outcom
 from redrive.policies.policy import CRASH_LIMIT, DEFAULTS, Policy, Rule
 from redrive.strategies import Rand, delay_after
 
-LONGEST_HINT = 86400.0
-"""Seconds. A longer hint of the other side is taken for a mistake and cut."""
+LONGEST_HINT = 86400.0  # seconds. A longer hint of the other side is taken for a mistake and cut.
 _DONE = Completed(Reason.DONE)
 HANDLER = "RetryLater"
 """The hint source of a handler that named its own delay; such a wait is kept to the second."""

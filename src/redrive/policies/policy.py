@@ -17,10 +17,8 @@ from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category
 from redrive.strategies import RetryStrategy, constant, exponential
 
-MAX_ATTEMPTS = 25
-"""Attempts in all, over every category, where a policy names no number."""
-CRASH_LIMIT = 3
-"""A job that took its worker down this often is dead, under every policy."""
+MAX_ATTEMPTS = 25  # attempts in all, over every category, where a policy names no number
+CRASH_LIMIT = 3  # a job that took its worker down this often is dead, under every policy
 
 
 def _first(*numbers: int | None) -> int:
@@ -66,8 +64,7 @@ class Rule:
         object.__setattr__(self, "attempts", _attempts(self.attempts))
 
 
-DEAD = Rule(dead=True)
-"""Never retry this category."""
+DEAD = Rule(dead=True)  # never retry this category
 _UNSAID = Rule()
 
 DEFAULTS: Mapping[Category, Rule] = {
@@ -140,11 +137,10 @@ def when(
     if checks.is_plain_function(error):
         return replace(rule, test=cast("Callable[[BaseException], bool]", error))
     meaning = "'vendor.errors.Busy'" if isinstance(error, str) else meant(error)
-    msg = (
+    raise UsageError(
         "when() takes a class of errors, a tuple of classes, a dotted name or a plain function: write"
         f" when({meaning}, {rule.then.value!r}); found {error!r}"
     )
-    raise UsageError(msg)
 
 
 def _are_errors(value: object) -> bool:

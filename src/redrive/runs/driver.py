@@ -20,15 +20,11 @@ from redrive.runs.run_records import Counts, Phase, Run
 from redrive.stores.contract import Query, Store, every
 from redrive.stores.note_verbs import Note
 
-EVERY = 1.0
-"""Seconds between two looks."""
-CHUNK = 10_000
-"""How many jobs are tagged in one step."""
-_TURN = "runs:turn"
-"""The note of the worker that drives now."""
+EVERY = 1.0  # seconds between two looks
+CHUNK = 10_000  # how many jobs are tagged in one step
+_TURN = "runs:turn"  # the note of the worker that drives now
 _LASTS = 5.0
-_FIRST = 60.0
-"""Seconds that a run waits, at most, for the first job to ask providers in cooldown."""
+_FIRST = 60.0  # seconds that a run waits, at most, for the first job to ask providers in cooldown
 _GIVEN_UP = 60.0
 """Seconds without a sign after which the process that froze a run's jobs is taken for dead."""
 
@@ -171,8 +167,7 @@ def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str
     live = replace(run, phase="live", touched=0.0)
     if not version or save(store, live, version, durable=True) is None:
         untag(store, run)
-        msg = f"{run.id} was cancelled while its jobs were frozen"
-        raise Refused(msg)
+        raise Refused(f"{run.id} was cancelled while its jobs were frozen")
     return live
 
 

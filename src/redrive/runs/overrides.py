@@ -16,10 +16,8 @@ from redrive.stores.note_verbs import PAUSE, note_named
 
 PROVIDER = PAUSE + "provider:"
 """What the names of providers' pauses begin with; the provider's name follows."""
-MOST = 100
-"""So many jobs of one retry override, at most; more than these should be a run."""
-_NOTE = "override:"
-"""What the names of these notes begin with; the job's id follows."""
+MOST = 100  # so many jobs of one retry override, at most; more than these should be a run
+_NOTE = "override:"  # what the names of these notes begin with; the job's id follows
 _LASTS = 7 * 86400.0
 
 

@@ -13,14 +13,10 @@ from redrive.errors import UsageError
 from redrive.jobs import checks
 from redrive.runs.run_records import Counts, Run, Spec
 
-SLICE = 1000
-"""How many jobs of a run are let go and not yet tried, at most."""
-AHEAD = 2.0
-"""Seconds for which jobs are let go in advance: what is let go can be paused no more."""
-RAMP_STEP = 10.0
-"""Seconds after which a ramp doubles; it begins at a tenth of the rate."""
-JUDGED_FROM = 10
-"""How many jobs must have been tried before a share of them means anything."""
+SLICE = 1000  # how many jobs of a run are let go and not yet tried, at most
+AHEAD = 2.0  # seconds for which jobs are let go in advance: what is let go can be paused no more
+RAMP_STEP = 10.0  # seconds after which a ramp doubles; it begins at a tenth of the rate
+JUDGED_FROM = 10  # how many jobs must have been tried before a share of them means anything
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(?:/\s*(s|m|h))?")
 _STOP = re.compile(r"(\d{1,9})|(\d{1,3}(?:\.\d{1,9})?)\s*%")
@@ -97,8 +93,7 @@ def spec_of(*, canary: int = 0, rate: float | str | None = None, ramp: bool, sto
     """Make a spec of what people say; refuses what would not do what it seems to."""
     checks.whole(canary, "canary", least=0)
     if ramp and rate is None:
-        msg = "ramp needs a rate, such as 20/s"
-        raise UsageError(msg)
+        raise UsageError("ramp needs a rate, such as 20/s")
     limit = checks.text(stop_on, "stop_on").replace(" ", "")
     most = _FULL if limit.endswith("%") else inf
     if limit and not (_STOP.fullmatch(limit) and 0 < float(limit.rstrip("%")) <= most):
@@ -117,6 +112,5 @@ def rate_of(value: float | str) -> float:
     parts = _RATE.fullmatch(str(value).strip())
     number = float(parts[1]) / _UNITS[parts[2] or "s"] if parts else 0.0
     if number <= 0:
-        msg = f"a rate must be like 20/s, 30/m or 100/h, above 0; found {value!r}"
-        raise UsageError(msg)
+        raise UsageError(f"a rate must be like 20/s, 30/m or 100/h, above 0; found {value!r}")
     return number

@@ -22,18 +22,12 @@ from redrive.jobs.job import Action, State
 from redrive.stores.contract import Members, Store
 from redrive.stores.note_verbs import note_named
 
-NOTE = "run:"
-"""What the names of runs' notes begin with; the number follows."""
-BOOK = "runs"
-"""The note with the last number and the numbers of the runs that are not over."""
-RELEASE = "release"
-"""The verb of the actions that let a run's jobs go."""
-QUIET = frozenset({"enlist", RELEASE})
-"""Verbs that only a look at one run is about."""
-KEPT = 200
-"""How many runs that are over are remembered."""
-SAMPLES = 5
-"""How many of the jobs that were left out are named."""
+NOTE = "run:"  # what the names of runs' notes begin with; the number follows
+BOOK = "runs"  # the note with the last number and the numbers of the runs that are not over
+RELEASE = "release"  # the verb of the actions that let a run's jobs go
+QUIET = frozenset({"enlist", RELEASE})  # verbs that only a look at one run is about
+KEPT = 200  # how many runs that are over are remembered
+SAMPLES = 5  # how many of the jobs that were left out are named
 
 Phase = Literal["freezing", "live", "paused", "done", "stopped", "cancelled"]
 

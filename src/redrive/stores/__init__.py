@@ -73,11 +73,10 @@ def open_store(
 
 def _file_store(scheme: str) -> type[JsonlStore | SqliteStore]:
     if find_spec("fcntl") is None:
-        msg = (
+        raise UsageError(
             f"a {scheme}: store needs the file locks of Linux and macOS, which this system does not "
             "have; use postgresql://…, or memory: for tests"
         )
-        raise UsageError(msg)
     if scheme == "jsonl":
         from redrive.stores.jsonl import JsonlStore  # noqa: PLC0415
 
@@ -96,22 +95,25 @@ def _split(url: str) -> tuple[str, str]:
         return scheme, rest
     if scheme in {"postgresql", "postgres"} and rest.startswith("//"):
         return "postgresql", rest
-    msg = f"{shown(url)!r} is not the URL of a store; use one of: {_KNOWN}"
-    raise UsageError(msg)
+    raise UsageError(f"{shown(url)!r} is not the URL of a store; use one of: {_KNOWN}")
+
+
+def place_of(url: str) -> Path | None:
+    """Return the file that a URL names; None if it names none, such as a server."""
+    scheme, rest = _split(url)
+    return None if scheme in {"memory", "postgresql"} else _path(rest, url)
 
 
 def _path(rest: str, url: str) -> Path:
     """Read sqlite:PATH and plain paths; refuse slashes of which nobody knows what they mean."""
     if rest.startswith("//"):
         scheme, name = url.partition(":")[0], rest.lstrip("/")
-        msg = (
+        raise UsageError(
             f"{url!r} can be read in two ways; write {f'{scheme}:/{name}'!r} for the absolute path, "
             f"or {f'{scheme}:{name}'!r} for one below the current directory"
         )
-        raise UsageError(msg)
     if not rest:
-        msg = f"{url!r} names no file; write for example sqlite:redrive.db"
-        raise UsageError(msg)
+        raise UsageError(f"{url!r} names no file; write for example sqlite:redrive.db")
     return Path(rest)
 
 

@@ -27,8 +27,7 @@ encode: Callable[[object], str] = json.JSONEncoder(
 
 KEYS = {"own_max_attempts": "max_attempts", "max_attempts": "limit"}
 """The keys of a job in JSON that differ from its fields: journals of today have them."""
-_TRANSIENT = {"is_new", "payload", "history"}
-"""Fields of a job that are not part of its head."""
+_TRANSIENT = {"is_new", "payload", "history"}  # fields of a job that are not part of its head
 
 
 def head_to_dict(job: Job) -> dict[str, Any]:
@@ -39,9 +38,9 @@ def head_to_dict(job: Job) -> dict[str, Any]:
         if value is not default and value != default
     }
     if job.failure is not None:
-        head["failure"] = failure_to_dict(job.failure)
+        head["failure"] = record_to_dict(job.failure)
     if job.resolution is not None:
-        head["resolution"] = resolution_to_dict(job.resolution)
+        head["resolution"] = record_to_dict(job.resolution)
     return head
 
 
@@ -50,8 +49,7 @@ def job_from_dict(data: dict[str, Any], payload: str) -> Job:
     known = job_fields(data)
     known["payload"] = payload
     if not known.keys() >= _REQUIRED:
-        msg = f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}"
-        raise ValueError(msg)
+        raise ValueError(f"a job without {', '.join(sorted(_REQUIRED - known.keys()))}")
     return evolve(BLANK, **known)
 
 
@@ -71,8 +69,7 @@ def job_fields(data: dict[str, Any]) -> dict[str, Any]:
 def check_types(kind: type[Any], data: object) -> None:
     """Raise TypeError unless the fields of a record read from JSON are of the types it says."""
     if not isinstance(data, dict):
-        msg = f"{kind.__name__.lower()} cannot be {data!r:.80}"
-        raise TypeError(msg)
+        raise TypeError(f"{kind.__name__.lower()} cannot be {data!r:.80}")
     fields = cast("dict[str, Any]", data)
     shape = (kind, *fields, *map(type, fields.values()))
     if shape not in _good_shapes:  # nearly all records have one of a few
@@ -88,8 +85,7 @@ def _check_shape(kind: type[Any], fields: dict[str, Any]) -> None:
     types = _types(kind)  # type: ignore[arg-type]  # a class is hashable, whatever mypy says
     for name, value in fields.items():
         if name in types and type(value) not in types[name]:
-            msg = f"{name} cannot be {value!r:.80}"
-            raise TypeError(msg)
+            raise TypeError(f"{name} cannot be {value!r:.80}")
 
 
 def _check_inside(name: str, value: Any) -> None:
@@ -102,8 +98,7 @@ def _check_inside(name: str, value: Any) -> None:
         return
     for one in value.values() if name == "spent" else value:
         if type(one) is not kind:
-            msg = f"{name} cannot hold {one!r:.80}"
-            raise TypeError(msg)
+            raise TypeError(f"{name} cannot hold {one!r:.80}")
 
 
 def attempt_to_json(attempt: Attempt) -> str:
@@ -124,26 +119,6 @@ def attempt_to_json(attempt: Attempt) -> str:
     )
 
 
-def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
-    """Return an attempt as a dict ready for JSON."""
-    data: dict[str, Any] = {
-        "ordinal": attempt.ordinal,
-        "number": attempt.number,
-        "life": attempt.life,
-        "started": attempt.started,
-        "duration": attempt.duration,
-        "worker": attempt.worker,
-        "outcome": attempt.outcome,
-    }
-    if attempt.failure is not None:
-        data["failure"] = failure_to_dict(attempt.failure)
-    if attempt.provider is not None:
-        data["provider"] = attempt.provider
-    if attempt.release is not None:
-        data["release"] = attempt.release
-    return data
-
-
 def attempt_from_dict(data: dict[str, Any]) -> Attempt:
     """Build an attempt from such a dict."""
     known = {k: v for k, v in data.items() if k in _ATTEMPT_FIELDS}
@@ -158,11 +133,6 @@ def failure_from_dict(data: dict[str, Any]) -> Failure:
     return altered(UNSAID, **known)
 
 
-def failure_to_dict(failure: Failure) -> dict[str, Any]:
-    """Return a failure as a dict ready for JSON."""
-    return _sparse(failure, set())
-
-
 def failure_to_json(failure: Failure) -> str:
     """Write a failure as `encode` would, in half the time; nearly all of it is text."""
     fields = [
@@ -175,19 +145,9 @@ def failure_to_json(failure: Failure) -> str:
     return f"{{{','.join(fields)}}}"
 
 
-def action_to_dict(action: Action) -> dict[str, Any]:
-    """Return an action as a dict ready for JSON."""
-    return _sparse(action, set())
-
-
 def action_from_dict(data: dict[str, Any]) -> Action:
     """Build an action from such a dict."""
     return Action(**{k: v for k, v in data.items() if k in _ACTION_FIELDS})
-
-
-def resolution_to_dict(resolution: Resolution) -> dict[str, Any]:
-    """Return a resolution as a dict ready for JSON."""
-    return _sparse(resolution, set())
 
 
 def resolution_from_dict(data: dict[str, Any]) -> Resolution:
@@ -202,21 +162,14 @@ def _convert(data: dict[str, Any], name: str, make: Callable[[Any], T]) -> None:
         data[name] = make(data[name])
 
 
-def _sparse(record: object, leave_out: set[str]) -> dict[str, Any]:
-    """Return the fields that differ from their default; nested records too."""
-    out: dict[str, Any] = {}
-    for name, default in _DEFAULTS[type(record)]:
-        if name in leave_out:
-            continue
-        value = getattr(record, name)
-        if value is default or value == default:
-            continue
-        if type(value) in _DEFAULTS:
-            value = _sparse(value, set())
-        elif name == "history":
-            value = [_sparse(item, set()) for item in value]
-        out[name] = value
-    return out
+def record_to_dict(record: Action | Attempt | Failure | Resolution) -> dict[str, Any]:
+    """Return the fields of a record that differ from their default, ready for JSON."""
+    values = ((name, getattr(record, name), default) for name, default in _DEFAULTS[type(record)])
+    return {
+        name: record_to_dict(value) if isinstance(value, Failure) else value
+        for name, value, default in values
+        if value is not default and value != default
+    }
 
 
 def _defaults(kind: type[Any]) -> list[tuple[str, object]]:

@@ -28,31 +28,15 @@ from redrive.payloads.escaping import inert
 
 log = logger.log.getChild("store")
 
-PATIENCE = 30.0
-"""Seconds to wait for another process's lock before giving up."""
+PATIENCE = 30.0  # seconds to wait for another process's lock before giving up
 
 _NETWORK = frozenset(
-    [
-        "9p",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "fuse.ceph",
-        "fuse.glusterfs",
-        "fuse.rclone",
-        "fuse.s3fs",
-        "fuse.sshfs",
-        "glusterfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "smb3",
-        "smbfs",
+    (
+        "9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.rclone",
+        "fuse.s3fs", "fuse.sshfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs",
         "virtiofs",
-    ]
-)
+    )
+)  # fmt: skip
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -74,8 +58,7 @@ def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
     try:
         place = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - must not follow links
     except RuntimeError as error:
-        msg = f"{path} cannot be a store ({error}); write the path without ~"
-        raise StoreError(msg) from error
+        raise StoreError(f"{path} cannot be a store ({error}); write the path without ~") from error
     if "\0" in str(place):
         msg = f"{str(place)!r} cannot be the name of a file: it has a NUL in it; name another"
         raise UsageError(msg)
@@ -125,11 +108,10 @@ def _make_directory(place: Path) -> None:
 def _check_filesystem(place: Path, *, allow_network: bool) -> None:
     kind = filesystem_of(place.parent)
     if kind in _NETWORK and not allow_network:
-        msg = (
+        raise StoreError(
             f"{place} is on a network file system ({kind}), where locks and syncs cannot be "
             "trusted; use a local disk or PostgreSQL, or pass allow_network=True and risk losing jobs"
         )
-        raise StoreError(msg)
     if kind == "overlay":
         log.warning("%s is on a container's own layer: ephemeral, gone with the container", place)
 
@@ -350,12 +332,11 @@ class FileLock:
         pause = 0.0002
         while not self._try():
             if time.monotonic() > end:
-                msg = (
+                raise StoreBusy(
                     f"process {self._holder()} has held {self.place} for over {self._patience:g} s; "
                     "it may be stopped or hang: let it finish, or end it, then repeat. "
                     "Redrive never breaks a lock"
                 )
-                raise StoreBusy(msg)
             time.sleep(pause)
             pause = min(pause * 1.5, 0.01)
 

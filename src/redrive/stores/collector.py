@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 R = TypeVar("R")
 
-MOST = 256
-"""How many share a hop at most: enough to share its price, few enough to answer soon."""
+MOST = 256  # how many share a hop at most: enough to share its price, few enough to answer soon
 
 
 class Batch(Generic[A, R]):

@@ -53,8 +53,7 @@ Durability = Literal["full", "relaxed", "memory"]
 
 _PAGE = 1000
 
-_NOW = 0.05
-"""Seconds by which two readings of a clock may differ and still mean now."""
+_NOW = 0.05  # seconds by which two readings of a clock may differ and still mean now
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
@@ -122,6 +121,8 @@ class Query:
 
     When they are over, the page ends early: its cursor goes on from there, its scope says how far.
     """
+    history: bool = False
+    """With the attempts of each job."""
     by_change: bool = False
     """Newest change first instead of newest submit first."""
     limit: int = 100
@@ -138,7 +139,7 @@ class Scope(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some jobs (without history), newest first, and where to go on; no cursor at the end."""
+    """Some jobs (without history unless asked for), newest first, and where to go on; no cursor at the end."""
 
     jobs: list[Job]
     cursor: str | None = None
@@ -155,7 +156,9 @@ class Count(NamedTuple):
     """Of the last failure in this life or, for a finished job, ever; None without one."""
     jobs: int
     oldest: float | None
-    """Pending: the earliest due time. Running: none. Others: the earliest last change."""
+    """Pending: the earliest due time. Running: none. Dead: the earliest death. Others: the earliest
+    last change, which also counts for a job whose death is not known or is later (a clock was set back).
+    """
 
     def is_due(self, now: float) -> bool:
         """Return True if some of them can be claimed now."""
@@ -268,9 +271,9 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
     def settle(self, results: Sequence[Settlement]) -> list[Job | None]:
         """End claims: attempt record, counters and new state in one step.
 
-        Gives the job as it is now, or None where the fence refused (then nothing changed). Failures
-        with a fingerprint put the job in its group; a group is made the first time one is stored,
-        never by a settlement that is refused.
+        Returns the job as it is now, except that `run` may be that of the claim; None where the fence
+        refused (then nothing changed). Failures with a fingerprint put the job in its group; a group
+        is made the first time one is stored, never by a settlement that is refused.
         """
 
     @abstractmethod

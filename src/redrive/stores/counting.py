@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple, get_args
 
@@ -28,14 +29,10 @@ KEPT: Mapping[int, float] = {60: 86400.0, 3600: 30 * 86400.0}
 MOST_LANES, MOST_GROUPS = 500, 1000
 """How many lanes and groups one bucket tells apart; the rest count as OTHER_LANE, OTHER_GROUP."""
 OTHER_LANE, OTHER_GROUP = "", 0
-FOLD_EVERY = 10.0
-"""Seconds after which the writer of a tick folds."""
-_QUIET = 86400.0
-"""Seconds without a death after which the next death begins a new incident."""
-_MOST_WAITING = 1000
-"""How many counts wait apart before they are added up."""
-_WRITE_EVERY = 1.0
-"""Seconds for which counts without deaths may wait in the process."""
+FOLD_EVERY = 10.0  # seconds after which the writer of a tick folds
+_QUIET = 86400.0  # seconds without a death after which the next death begins a new incident
+_MOST_WAITING = 1000  # how many counts wait apart before they are added up
+_WRITE_EVERY = 1.0  # seconds for which counts without deaths may wait in the process
 _COMPLETED = State.COMPLETED  # a class of enums looks every name up in Python
 
 
@@ -265,7 +262,9 @@ def folded(
     variants: dict[tuple[int, int], tuple[int, float]] = {}
     changed: dict[int, GroupRecord] = {}
     lane_limit, group_limit = _Limit(MOST_LANES, lanes), _Limit(MOST_GROUPS, groups)
-    for at, counts in sorted((Tick(min(at, now), counts) for at, counts in ticks), key=_time):
+    for at, counts in sorted(
+        (Tick(min(at, now), counts) for at, counts in ticks), key=attrgetter("at")
+    ):
         for span in SPANS:
             start = start_of(at, span)
             for lane, numbers in counts.lanes.items():
@@ -317,10 +316,6 @@ def after_deaths(record: GroupRecord, count: GroupCount, at: float) -> GroupReco
         since=at if begins else record.since,
         regressed=at if after_resolved else record.regressed,
     )
-
-
-def _time(tick: Tick) -> float:
-    return tick.at
 
 
 class _Limit:

@@ -18,15 +18,8 @@ from redrive.jobs.groups import SET_BY_PEOPLE, GroupRecord
 from redrive.stores._codec import check_types, encode
 
 COLUMNS = (
-    "number",
-    "fingerprint",
-    "fingerprint_v1",
-    "title",
-    "first_seen",
-    "last_seen",
-    "deaths",
-    "version",
-)
+    "number", "fingerprint", "fingerprint_v1", "title", "first_seen", "last_seen", "deaths", "version",
+)  # fmt: skip
 """The fields that are columns; a fold writes `last_seen` and `deaths` of them, people `version`."""
 BY_DEATHS = ("first_release", "last_release", "since", "regressed")
 BY_PEOPLE = tuple(one.name for one in fields(GroupRecord) if one.name in SET_BY_PEOPLE)
@@ -75,20 +68,17 @@ def check_changes(changes: Mapping[str, object]) -> None:
     """Raise UsageError unless people may set all of these fields to these values."""
     unknown = changes.keys() - SET_BY_PEOPLE
     if unknown:
-        msg = (
+        raise UsageError(
             f"{', '.join(sorted(unknown))} of a group cannot be set; "
             f"what can be set: {', '.join(sorted(SET_BY_PEOPLE))}"
         )
-        raise UsageError(msg)
     try:
         check_types(GroupRecord, dict(changes))
     except TypeError as error:
-        msg = f"a group's {error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"a group's {error}") from None
     for name, value in changes.items():
         if isinstance(value, float) and not isfinite(value):
-            msg = f"a group's {name} must be a finite time; found {value}"
-            raise UsageError(msg)
+            raise UsageError(f"a group's {name} must be a finite time; found {value}")
 
 
 _MARK = re.compile(r"group:([0-9]{1,18})")

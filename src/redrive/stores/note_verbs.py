@@ -10,8 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, cast
 
-PAUSE = "pause:"
-"""Notes whose name starts so keep a lane from being claimed."""
+PAUSE = "pause:"  # notes whose name starts so keep a lane from being claimed
 
 
 class Note(NamedTuple):

@@ -21,14 +21,11 @@ from redrive.errors import UsageError
 from redrive.jobs.job import Action, State
 from redrive.jobs.reports import EventKind
 
-SUBSCRIBED = 5.0
-"""Seconds for which a process may rely on the subscriptions that it has read."""
-MOST_PLANS, PLAN_LASTS = 20, 600.0
-"""How many plans are kept, and for how many seconds each."""
+SUBSCRIBED = 5.0  # seconds for which a process may rely on the subscriptions that it has read
+MOST_PLANS, PLAN_LASTS = 20, 600.0  # how many plans are kept, and for how many seconds each
 PLAN_CHUNK, MOST_PLANNED = 1000, 100_000
 """How many jobs one chunk of a plan may have, and all its chunks."""
-ALERTS_KEPT = 90 * 86400.0
-"""Seconds after which `purge` removes the record of a sent alert."""
+ALERTS_KEPT = 90 * 86400.0  # seconds after which `purge` removes the record of a sent alert
 ACTION_JOBS_KEPT, ACTIONS_KEPT = 1_000_000, 30 * 86400.0
 """`purge` keeps so many records of jobs that actions took, and those of so many seconds: it removes
 whole actions, oldest first, that are beyond both."""
@@ -202,9 +199,8 @@ def bounded(chunks: Iterable[Sequence[PlannedJob]]) -> Iterator[list[PlannedJob]
     for chunk in chunks:
         planned += len(chunk)
         if len(chunk) > PLAN_CHUNK or planned > MOST_PLANNED:
-            msg = (
+            raise UsageError(
                 f"a plan has at most {MOST_PLANNED:,} jobs, {PLAN_CHUNK:,} in a chunk; "
                 "found more: use the command line for so many"
             )
-            raise UsageError(msg)
         yield list(chunk)

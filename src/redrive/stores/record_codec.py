@@ -25,49 +25,20 @@ from redrive.stores._codec import (
     failure_to_json,
     head_to_dict,
     job_fields,
-    job_from_dict,
-    resolution_to_dict,
+    record_to_dict,
 )
 
 COLUMNS = (
-    "id",
-    "state",
-    "lane",
-    "handler",
-    "created",
-    "due",
-    "updated",
-    "attempts",
-    "lease",
-    "max_attempts",
-    "key",
-    "event",
-    "first_failed",
-    "group",
-    "variant",
-    "run",
-    "holder",
-    "lease_end",
-    "boot",
-    "payload",
-    "original",
-)
+    "id", "state", "lane", "handler", "created", "due", "updated", "attempts", "lease",
+    "max_attempts", "key", "event", "first_failed", "group", "variant", "run", "holder",
+    "lease_end", "boot", "payload", "original",
+)  # fmt: skip
 """The fields of a job that are columns of some table, by their names in `Job`."""
-GIVEN = ("tags", "release", "own_max_attempts", "origin")
-"""The fields in `given`."""
+GIVEN = ("tags", "release", "own_max_attempts", "origin")  # the fields in `given`
 _REST = (
-    "detail",
-    "spent",
-    "crashes",
-    "redrives",
-    "failure",
-    "resolution",
-    "edits",
-    "folded",
-    "died_at",
-    "failed_release",
-    "failed_in_run",
-)
+    "detail", "spent", "crashes", "redrives", "failure", "resolution", "edits", "folded", "died_at",
+    "failed_release", "failed_in_run",
+)  # fmt: skip
 MORE = (*_REST, "reason", "finished", "since")
 """The fields in `more`. The last three are left out where state, last change or due time say them."""
 
@@ -91,8 +62,7 @@ def _pair(name: str, number: int) -> str:
 
 def _time(moment: float | None) -> str:
     if moment is not None and not isfinite(moment):
-        msg = f"a time must be finite; found {moment}"
-        raise ValueError(msg)
+        raise ValueError(f"a time must be finite; found {moment}")
     return "null" if moment is None else repr(moment)
 
 
@@ -104,7 +74,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "edits": str,
     "folded": str,
     "failure": failure_to_json,
-    "resolution": lambda one: encode(resolution_to_dict(one)),
+    "resolution": lambda one: encode(record_to_dict(one)),
     "died_at": _time,
     "finished": _time,
     "since": _time,
@@ -201,11 +171,6 @@ def event_fields(body: str) -> tuple[dict[str, Any], str]:
     """Read the head and the payload of the job of an event."""
     data = cast("dict[str, Any]", json.loads(body))
     return data["job"], data["payload"]
-
-
-def event_job(head: dict[str, Any], payload: str) -> Job:
-    """Build the job of an event from them."""
-    return job_from_dict(head, payload)
 
 
 def category_of(job: Job) -> str:

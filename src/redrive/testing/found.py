@@ -9,10 +9,8 @@ from redrive.jobs.job import Job, State
 from redrive.payloads import strict_json
 from redrive.payloads.masked_jobs import seen
 
-_LONGEST = 60
-"""Characters of one argument that are shown."""
-_SHOWN = 5
-"""Stored jobs that are shown where none of them matched."""
+_LONGEST = 60  # characters of one argument that are shown
+_SHOWN = 5  # stored jobs that are shown where none of them matched
 
 
 class FoundJobs(list[Job]):

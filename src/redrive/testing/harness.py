@@ -136,11 +136,10 @@ class Harness:
         known = {each for app in self._stores for each in app.registry.names()}
         if name and name not in known and all(job.handler != name for job in stored):
             names = ", ".join(sorted(known)) or "none"
-            msg = (
+            raise UsageError(
                 f"no handler named {name!r} is registered in this process, and no job has that name; "
                 f"known: {names}. Correct the name, or import the module that registers it"
             )
-            raise UsageError(msg)
 
     def _run_all(self, advance: bool | Duration, limit: int, loop: Loop | None) -> Pass:
         checks.whole(limit, "limit", least=1)
@@ -166,11 +165,10 @@ class Harness:
             ended.update(runner.ended)
             if ended.total() > limit:
                 last = self.submitted()[-1]
-                msg = (
+                raise AssertionError(
                     f"run_all() made more than {limit} attempts; does a handler submit itself? The "
                     f"newest job is of {last.handler}. Raise limit= if there are that many"
                 )
-                raise AssertionError(msg)
         return ended.total() > before
 
     def _advance(self, until: float) -> bool:

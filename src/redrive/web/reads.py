@@ -16,6 +16,8 @@ from redrive.web.call import Problem
 
 LARGEST = 1_048_576
 """Bytes of a body."""
+_DRAINED = 16 * LARGEST
+"""Bytes that are read of a body that is too large: a client that still sends may not see an answer."""
 SLOWEST = 10.0
 """Seconds for a body to arrive."""
 _STEP = re.compile(r"[^.\[\]]+")
@@ -33,21 +35,28 @@ async def read(request: Request, kind: str = "application/json") -> str:
         raise Problem(415, "not_json", f"the body must have the content type {kind}, in UTF-8")
     if "content-encoding" in request.headers:
         raise Problem(415, "packed", "the body must not be compressed: omit Content-Encoding")
-    received = bytearray()
     try:
         async with asyncio.timeout(SLOWEST):
-            async for chunk in request.stream():
-                received += chunk
-                if len(received) > LARGEST:
-                    raise Problem(413, "too_large", f"the body must have at most {LARGEST:,} bytes")
-    except TimeoutError as error:
-        raise Problem(
-            408, "too_slow", f"the body did not arrive within {SLOWEST:g} seconds"
-        ) from error
-    try:
+            received = await _received(request)
         return received.decode()
+    except TimeoutError as error:
+        msg = f"the body did not arrive within {SLOWEST:g} seconds"
+        raise Problem(408, "too_slow", msg) from error
     except UnicodeDecodeError as error:
         raise _bad(f"the body is not UTF-8: {error}") from error
+
+
+async def _received(request: Request) -> bytearray:
+    received, size = bytearray(), 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= LARGEST:
+            received += chunk
+        elif size > _DRAINED:
+            break
+    if size > LARGEST:
+        raise Problem(413, "too_large", f"the body must have at most {LARGEST:,} bytes")
+    return received
 
 
 def body_of(text: str) -> dict[str, Any]:

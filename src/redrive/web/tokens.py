@@ -3,7 +3,7 @@
 They come from the environment (`REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN`, `REDRIVE_REVEAL_TOKEN`) or
 from a file that only its owner may read, one a line: a name, `read`, `act` or `reveal`, and the token.
 Each right includes those before it. The name is the actor in the audit log. The file is read at the start:
-to revoke a token, remove it and restart.
+to revoke a token, remove it and restart. A line without a token is a person whom a proxy signs in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from redrive.errors import UsageError
 Right = Literal["read", "act", "reveal"]
 RIGHTS = ("", *get_args(Right))
 VARIABLES = {f"REDRIVE_{right.upper()}_TOKEN": right for right in get_args(Right)}
-_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+NAME = re.compile(r"[A-Za-z0-9_.@+-]{1,64}")
+EVERYBODY = "*"
+"""The name of a right for everybody else whom the proxy signs in."""
 _TOKEN = re.compile(r"[\x21-\x7e]{20,500}")
 
 
@@ -71,16 +73,21 @@ class Tokens:
 
 def made(name: str, right: str, token: str) -> Token:
     """Make a token, or raise UsageError."""
-    if not _NAME.fullmatch(name) or right not in VARIABLES.values():
-        msg = (
-            "a token needs a name of letters, digits, _ . @ or - and the right read, act or reveal; "
-            f"found {name!r} {right!r}"
-        )
-        raise UsageError(msg)
+    known = _right_of(name, right)
     if not _TOKEN.fullmatch(token):
         msg = f"the token of {name!r} must have 20 to 500 visible ASCII characters"
         raise UsageError(msg)
-    return Token(name, cast("Right", right), _hash(token))
+    return Token(name, known, _hash(token))
+
+
+def _right_of(name: str, right: str) -> Right:
+    if not NAME.fullmatch(name) or right not in VARIABLES.values():
+        msg = (
+            "a token needs a name of letters, digits, _ . @ + or - and the right read, act or reveal; "
+            f"found {name!r} {right!r}"
+        )
+        raise UsageError(msg)
+    return cast("Right", right)
 
 
 def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
@@ -90,8 +97,24 @@ def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
     return [made(f"api-{right}", right, text) for right, text in texts if text]
 
 
-def from_file(path: Path) -> list[Token]:
-    """Read a file of tokens, one a line; one that others may read is refused."""
+def from_file(path: Path) -> tuple[list[Token], dict[str, Right]]:
+    """Read a file of tokens, one a line, and the rights of people who have none."""
+    tokens: dict[str, Token] = {}
+    people: dict[str, Right] = {}
+    for number, parts in enumerate((line.split() for line in private_lines(path)), 1):
+        if len(parts) not in {2, 3} or parts[0] in {*tokens, *people}:
+            msg = f"{path}, token {number}: write a name that is used once, a right, and the token"
+            raise UsageError(msg)
+        if len(parts) == 3:  # noqa: PLR2004 - name, right, token
+            tokens[parts[0]] = made(*parts)
+        else:
+            name, right = parts
+            people[name] = _right_of("everybody" if name == EVERYBODY else name, right)
+    return list(tokens.values()), people
+
+
+def private_lines(path: Path) -> list[str]:
+    """Return the lines of a file, but for comments; one that others may read is refused."""
     try:
         with path.open(encoding="utf-8") as file:
             status = os.fstat(file.fileno())
@@ -100,21 +123,14 @@ def from_file(path: Path) -> list[Token]:
                 raise UsageError(msg)
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read the tokens in {path}: {error}"
+        msg = f"cannot read the secrets in {path}: {error}"
         raise UsageError(msg) from error
-    words = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    tokens: dict[str, Token] = {}
-    for number, parts in enumerate(words, 1):
-        if len(parts) != 3 or parts[0] in tokens:  # noqa: PLR2004 - name, right, token
-            msg = f"{path}, token {number}: write a name that is used once, a right, and the token"
-            raise UsageError(msg)
-        tokens[parts[0]] = made(*parts)
-    return list(tokens.values())
+    return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
 def write_file(path: Path, operator: str = "operator") -> None:
     """Make a file with two new tokens, one to read and one to act, for its owner only."""
-    operator = operator if _NAME.fullmatch(operator) and operator != "reader" else "operator"
+    operator = operator if NAME.fullmatch(operator) and operator != "reader" else "operator"
     first: Mapping[str, Right] = {"reader": "read", operator: "act"}
     lines = [f"{name} {right} {secrets.token_urlsafe(32)}" for name, right in first.items()]
     try:

@@ -37,16 +37,14 @@ from typing import Any, cast
 from redrive.errors import ChildFailed
 from redrive.jobs.job import Job
 from redrive.jobs.outcomes import Done, Failed, Interrupted, Outcome, Returned, Skipped
-from redrive.stores._codec import failure_from_dict, failure_to_dict, head_to_dict, job_from_dict
+from redrive.stores._codec import failure_from_dict, head_to_dict, job_from_dict, record_to_dict
 
 Message = dict[str, Any]
 
-KEPT = 64 * 1024
-"""Bytes of output of one attempt that are passed on."""
+KEPT = 64 * 1024  # bytes of output of one attempt that are passed on
 _CHUNK = 64 * 1024
 _TICK = 1.0
-_BLIND_TICK = 0.05
-"""Seconds between two checks of a process whose end the kernel cannot announce."""
+_BLIND_TICK = 0.05  # seconds between two checks of a process whose end the kernel cannot announce
 
 
 class Process:
@@ -54,11 +52,10 @@ class Process:
 
     def __init__(self, program: str, wake: int) -> None:
         if is_child():
-            msg = (
+            raise ChildFailed(
                 "a child process tried to start children: the program starts its work when "
                 "it is imported; put that code under `if __name__ == '__main__':`"
             )
-            raise ChildFailed(msg)
         self._open = contextlib.ExitStack()
         with self._open, contextlib.ExitStack() as theirs:
             self._popen = self._start(program, theirs)
@@ -278,7 +275,7 @@ def outcome_message(outcome: Outcome) -> Message:
     """Return the message of an outcome; a child knows no other outcomes than these four."""
     match outcome:
         case Failed(failure, _, provider):
-            record = failure_to_dict(failure)
+            record = record_to_dict(failure)
             return {"outcome": "failed", "provider": provider, "failure": record}
         case Returned(why, wait, missing):
             return {"outcome": "returned", "why": why, "wait": wait, "missing": missing}

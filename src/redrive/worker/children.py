@@ -30,12 +30,10 @@ from redrive.worker.child_process import Message, Process, outcome_in, run_messa
 from redrive.worker.health import Silence
 from redrive.worker.programs import importable
 
-_START_WITHIN = 60.0
-"""Seconds a program has to be imported."""
+_START_WITHIN = 60.0  # seconds a program has to be imported
 _STEP = 1.5
 """Seconds that one look adds to the silence, at most: both processes may have stood still."""
-_LAST_WORDS = 1.0
-"""Seconds in which a process that is no longer needed may end by itself."""
+_LAST_WORDS = 1.0  # seconds in which a process that is no longer needed may end by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,7 @@ class Child:
         self._is_lost = False
         self._stop: float | None = None
         self._lock = threading.Lock()
-        self._pipe: tuple[int, int] | None = None
-        """One byte into it ends a wait."""
+        self._pipe: tuple[int, int] | None = None  # one byte into it ends a wait
         _children.add(self)
 
     def run(

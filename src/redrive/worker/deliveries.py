@@ -1,17 +1,20 @@
-"""Deliver events to the listeners of this program: one at a time, in order for each job.
+"""Deliver events to the listeners of this program: one at a time to each, in order for each job.
 
 An event is leased while its function runs. It is removed when the function returned, and put off when
 it failed. If the process dies, the lease ends and another process delivers the event: at least once.
+A worker has a thread for each listener with due events, so one that hangs delays no other.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from redrive.attempts.conclusions import settled_job
-from redrive.attempts.executions import crash
+from redrive.attempts.executions import crash, late
 from redrive.attempts.leases import Task
 from redrive.attempts.listeners import delivery, listeners
 from redrive.attempts.runtime import Runtime
@@ -19,57 +22,78 @@ from redrive.errors import StoreError
 from redrive.jobs import durations, ids
 from redrive.jobs.job import Claim, Dead, Retry, Return, Settlement
 from redrive.jobs.logger import log
+from redrive.jobs.outcomes import Failed
 from redrive.jobs.records import evolve
 from redrive.payloads.masking import inert
 from redrive.policies.policy import CRASH_LIMIT
 from redrive.stores.note_verbs import PAUSE
 from redrive.stores.outbox_verbs import OutboxEvent
 from redrive.worker.passes import PassRunner
+from redrive.worker.schedule import log_errors
 
-EVERY = 0.5
-"""Seconds between two checks of a worker for events."""
-_SOONEST = 0.1
-"""Seconds, at least, until a failed delivery is tried again."""
-_RENEWALS = 3
-"""Renewals in the time of one lease."""
+EVERY = 0.5  # seconds between two checks of a worker for events
+_SOONEST = 0.1  # seconds, at least, until a failed delivery is tried again
+_RENEWALS = 3  # renewals in the time of one lease
 _VANISHED = "the process that called the listener vanished"
 
 
 class Deliveries:
-    """Delivers the events that are due; `closing` makes it stop after the present one."""
+    """Delivers the events that are due; `closing` makes it take no more."""
 
     def __init__(self, runtime: Runtime, program: Callable[[], str | None]) -> None:
         self.closing = False
         self._runtime = runtime
-        self._runner = PassRunner(runtime, program)
+        self._program = program
         self._holder = ids.new_holder()
-        self._running: OutboxEvent | None = None
+        self._threads: dict[str, threading.Thread] = {}
+        self._running: set[OutboxEvent] = set()
+        self._late: set[OutboxEvent] = set()
 
     @property
     def is_busy(self) -> bool:
-        """True while a listener runs."""
-        return self._running is not None
+        """True while a thread delivers."""
+        return any(thread.is_alive() for thread in self._threads.values())
+
+    @property
+    def is_stuck(self) -> bool:
+        """True while a listener runs that ignored its time limit."""
+        return bool(self._late)
 
     def leave(self) -> None:
-        """Put off an event whose listener still runs: this process ends, and that is no crash."""
-        if (event := self._running) is not None:
+        """Put off events whose listeners still run: this process ends, and that is no crash."""
+        for event in self._running - self._late:
             self._put_off(event)
 
-    def deliver(self) -> None:
-        """Deliver what is due, one event after the other."""
-        event = self._take()
+    def start(self) -> None:
+        """Start a thread for each listener with due events that has none."""
+        while not self.closing and (event := self._take(is_free=self._has_no_thread)):
+            deliver = partial(self.deliver, event, event.subscription.__eq__)
+            thread = threading.Thread(
+                target=log_errors, args=(deliver,), name="redrive-listener", daemon=True
+            )
+            thread.start()
+            self._threads[event.subscription] = thread
+
+    def _has_no_thread(self, subscription: str) -> bool:
+        thread = self._threads.get(subscription)
+        return thread is None or not thread.is_alive()
+
+    def deliver(
+        self, event: OutboxEvent | None = None, is_own: Callable[[str], bool] = bool
+    ) -> None:
+        """Deliver what is due in this thread, one event after the other."""
+        event = event or self._take(is_own)
         if event is None:
             return
-        with self._runner.executing() as execute:
+        with PassRunner(self._runtime, self._program).executing() as execute:
             while event is not None:
-                with self._leased(event):
-                    settlement = self._attempt(event, execute)
-                self._settle(event, settlement)
-                event = None if self.closing else self._take()
+                self._deliver(event, execute)
+                event = None if self.closing else self._take(is_own)
 
-    def _take(self) -> OutboxEvent | None:
-        """Lease the next event, only one: if it takes this process down, no other is touched."""
+    def _take(self, is_free: Callable[[str], bool]) -> OutboxEvent | None:
+        """Lease one event: if it takes this process down, those behind it are not touched."""
         entries, store = listeners(self._runtime.registry), self._runtime.store
+        entries = {name: entry for name, entry in entries.items() if is_free(name)}
         paused = {note.name.removeprefix(PAUSE) for note in store.notes(PAUSE)} if entries else ()
         left_out = {*paused, *self._runtime.registry.withdrawn}
         names = [name for name, entry in entries.items() if entry.name not in left_out]
@@ -80,22 +104,35 @@ class Deliveries:
         )
         return events[0] if events else None
 
+    def _deliver(self, event: OutboxEvent, execute: Callable[[Task], Settlement]) -> None:
+        """Call the listener and settle the event, unless that was done when it was late."""
+        entry = listeners(self._runtime.registry)[event.subscription]
+        now = self._runtime.now()
+        task = Task(Claim(delivery(event, entry, holder=self._holder, now=now)), entry)
+        with self._leased(event, task):
+            settlement = self._attempt(event, task, execute)
+        if event in self._late:
+            self._late.discard(event)
+        else:
+            self._settle(event, settlement)
+
     @contextmanager
-    def _leased(self, event: OutboxEvent) -> Generator[None]:
+    def _leased(self, event: OutboxEvent, task: Task) -> Generator[None]:
         """Renew the lease inside `with`; put the event off if the program is being stopped."""
         done = threading.Event()
         thread = threading.Thread(
-            target=self._keep_renewing, args=(event.number, done), name="redrive-event", daemon=True
+            target=self._keep_renewing, args=(event, task, done), name="redrive-event", daemon=True
         )
+        task.began = time.monotonic()
         thread.start()
-        self._running = event
+        self._running.add(event)
         try:
             yield
         except BaseException:
             self._put_off(event)
             raise
         finally:
-            self._running = None
+            self._running.discard(event)
             done.set()
             thread.join()
 
@@ -104,23 +141,35 @@ class Deliveries:
             later = [(event.number, _SOONEST)]
             self._runtime.store.settle_events([], later, holder=self._holder)
 
-    def _keep_renewing(self, number: int, done: threading.Event) -> None:
-        lease_for = self._runtime.lease_for
+    def _keep_renewing(self, event: OutboxEvent, task: Task, done: threading.Event) -> None:
+        renew, lease_for = self._runtime.store.renew_events, self._runtime.lease_for
         while not done.wait(lease_for / _RENEWALS):
             try:
-                self._runtime.store.renew_events([number], holder=self._holder, lease_for=lease_for)
+                if task.is_late:
+                    self._give_up(event, task)
+                    return
+                renew([event.number], holder=self._holder, lease_for=lease_for)
             except StoreError as error:
                 log.warning("the lease of an event could not be renewed: %s", error)
 
-    def _attempt(self, event: OutboxEvent, execute: Callable[[Task], Settlement]) -> Settlement:
+    def _give_up(self, event: OutboxEvent, task: Task) -> None:
+        """Settle the delivery of a listener that ran past its limit and cannot be ended."""
+        entry, started = task.entry, task.claim.job.updated
+        failed = Failed(late(entry))
+        duration = self._runtime.now() - started
+        self._settle(event, self._runtime.conclude(task.claim, failed, entry, started, duration))
+        self._late.add(event)
+        log.error("listener %s ignored its time limit; its events wait here", event.subscription)
+
+    def _attempt(
+        self, event: OutboxEvent, task: Task, execute: Callable[[Task], Settlement]
+    ) -> Settlement:
         """Call the listener; one that took too many processes down is not called again."""
-        entry = listeners(self._runtime.registry)[event.subscription]
-        now = self._runtime.now()
-        job = delivery(event, entry, holder=self._holder, now=now)
         if event.lost < CRASH_LIMIT:
-            return execute(Task(Claim(job), entry))
+            return execute(task)
+        job = task.claim.job
         claim = Claim(evolve(job, crashes=event.lost - 1))
-        return self._runtime.conclude(claim, crash(_VANISHED), entry, now, 0.0)
+        return self._runtime.conclude(claim, crash(_VANISHED), task.entry, job.updated, 0.0)
 
     def _settle(self, event: OutboxEvent, settlement: Settlement) -> None:
         verdict, delay = settlement.verdict, None

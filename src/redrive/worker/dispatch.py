@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from redrive.worker.children import Child
     from redrive.worker.event_loop import Loop
 
-_HAND_OVER = 0.02
-"""Seconds to wait, at most, until a last attempt has begun."""
-_DEAF = 5.0
-"""Seconds after its time limit in which an async handler may still end by itself."""
+_HAND_OVER = 0.02  # seconds to wait, at most, until a last attempt has begun
 
 
 class Dispatcher:
@@ -40,9 +37,9 @@ class Dispatcher:
         self,
         runtime: Runtime,
         leases: Leases,
-        *,
         concurrency: int,
         program: str | None,
+        *,
         notify: Callable[[], None],
     ) -> None:
         self.concurrency = concurrency
@@ -53,11 +50,9 @@ class Dispatcher:
         self.running: set[Task] = set()
         self._lasts: deque[Task] = deque()
         """Last attempts, and suspects, that wait for a free slot; the note comes before they begin."""
-        self._noted: set[Task] = set()
-        """Those of them that began and are not settled."""
+        self._noted: set[Task] = set()  # those of them that began and are not settled
         self._is_begun = threading.Event()
-        self._out: set[Task] = set()
-        """The tasks that were handed out and have not ended."""
+        self._out: set[Task] = set()  # the tasks that were handed out and have not ended
         self.leaked: set[str] = set()
         """The jobs whose handlers never returned."""
         self.is_refusing = False
@@ -65,8 +60,7 @@ class Dispatcher:
         self.loop: Loop | None = None
         self.is_stuck = False
         """True if the loop is blocked, so that nothing is handed to it."""
-        self._is_ending = False
-        """True if everything on the loop was cancelled for the shutdown."""
+        self._is_ending = False  # True if everything on the loop was cancelled for the shutdown
         self._runtime = runtime
         self._store = lambda: runtime.store
         self._leases = leases
@@ -325,12 +319,8 @@ class Dispatcher:
     def give_up_late(self) -> None:
         """Settle what ran past its limit and cannot be ended; its thread is lost to us."""
         self._pool.refill()
-        now = time.monotonic()
         for task in list(self.running):
-            limit = task.entry.timeout
-            if limit is None or task.child is not None or not task.began:
-                continue
-            if now - task.began < limit + (_DEAF if task.entry.is_async else 0.0):
+            if not task.is_late:
                 continue
             if (
                 task.entry.is_async

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 _STEP = 1.0
 """Seconds that one look adds to the silence, at most: the whole process may have stood still."""
-_END = 0.5
-"""Seconds to wait for the thread to end."""
+_END = 0.5  # seconds to wait for the thread to end
 GUARDED = ("shutdown_asyncgens", "shutdown_default_executor")
 """Methods of a loop that a handler may not call, because it would harm other jobs."""
 _GUARDED_SHARED = ("stop", "close", *GUARDED)

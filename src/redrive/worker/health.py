@@ -38,31 +38,22 @@ if TYPE_CHECKING:
     from redrive.worker.event_loop import Loop
     from redrive.worker.worker import Worker
 
-_BEAT = 1.0
-"""Seconds between two heartbeats."""
-_DRAIN_SPARE = 2.0
-"""Seconds beyond its grace after which a worker that still drains is ended."""
-_EXIT = 3.0
-"""Seconds in which the process has to exit once the worker has stopped."""
+_BEAT = 1.0  # seconds between two heartbeats
+_DRAIN_SPARE = 2.0  # seconds beyond its grace after which a worker that still drains is ended
+_EXIT = 3.0  # seconds in which the process has to exit once the worker has stopped
 _LONGEST_ROUND = 2.0
 """Seconds without any progress after which a round stops the heartbeat, unless it waits for the store;
 the supervisor's patience comes on top."""
 _LONGEST_IN_STORE = 60.0
 """The same for a round that waits for the store: a few calls, each of which may wait for a lock."""
-_STORE_PATIENCE = 5.0
-"""Seconds that a store has to come back: somebody may move it away and back."""
-_CHECK_EVERY = 1.0
-"""Seconds between two checks of the process."""
+_STORE_PATIENCE = 5.0  # seconds that a store has to come back: somebody may move it away and back
+_CHECK_EVERY = 1.0  # seconds between two checks of the process
 _CHECK_PATIENCE = 3.0
 """Seconds for which all checks, or all rounds, must fail: descriptors may be used up for a moment."""
-RUINED_GRACE = 2.0
-"""Seconds in which a process that cannot work any more has to end."""
-_FILE = 1 << 26
-"""Bytes of a file that a process must be able to make; nothing is written."""
-_NAMED = 5
-"""How many handlers a worker names of those that it runs now."""
-_LOOP_EVERY = 0.25
-"""Seconds between two checks of the event loop."""
+RUINED_GRACE = 2.0  # seconds in which a process that cannot work any more has to end
+_FILE = 1 << 26  # bytes of a file that a process must be able to make; nothing is written
+_NAMED = 5  # how many handlers a worker names of those that it runs now
+_LOOP_EVERY = 0.25  # seconds between two checks of the event loop
 _STUCK = 2.0
 """Seconds of silence after which a loop is reported as blocked and jobs do not wait for it."""
 _ANYWHERE = (StoreMissing, StoreForeign)

@@ -23,7 +23,7 @@ from redrive.attempts.runtime import Runtime
 from redrive.errors import ChildFailed, UsageError
 from redrive.jobs.job import Action, Claim, Settlement, State
 from redrive.jobs.logger import log
-from redrive.registry import Entry, Registry, warn_unlimited
+from redrive.registry import Registry, warn_unlimited
 from redrive.runs.driver import Driver
 from redrive.stores.contract import Query, Store, every
 from redrive.worker.schedule import queued
@@ -36,8 +36,7 @@ Loop = Callable[[Coroutine[object, object, object]], object]
 
 
 _MINUTE = 60.0
-_SHARE = 100
-"""Jobs of a backlog that one grant may release past a pause."""
+_SHARE = 100  # jobs of a backlog that one grant may release past a pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +269,8 @@ class PassRunner:
                 raise
             execution.fail(error)  # nobody pressed Ctrl-C: the handler raised it
         execution.end_copy()
-        return self._conclude(claim, execution, entry)
+        started, duration = execution.started, execution.duration
+        return runtime.conclude(claim, execution.outcome, entry, started, duration)
 
     def _execute_apart(self, task: Task, program: str) -> Settlement:
         """Run a job in a child, which can be ended and may crash."""
@@ -279,11 +279,6 @@ class PassRunner:
         child = task.child = self._child = self._child or Child(program)
         ran = child.run(task.claim.job, task.entry, hurried=self._hurried)
         return self.runtime.conclude(task.claim, ran.outcome, task.entry, ran.started, ran.duration)
-
-    def _conclude(self, claim: Claim, execution: Execution, entry: Entry) -> Settlement:
-        return self.runtime.conclude(
-            claim, execution.outcome, entry, execution.started, execution.duration
-        )
 
     def _settle(self, settlement: Settlement) -> None:
         if self.runtime.settle(settlement) is not None:
@@ -303,11 +298,10 @@ def _refuse_running_loop(registry: Registry) -> None:
     # Another thread may be importing asyncio just now; then no loop runs in this one.
     running = getattr(sys.modules.get("asyncio"), "_get_running_loop", bool)
     if running() and any(entry.is_async for entry in registry):
-        msg = (
+        raise UsageError(
             "run_due() inside a running event loop cannot run async handlers; "
             "use `await app.aio(app.run_due)`"
         )
-        raise UsageError(msg)
 
 
 @contextmanager
@@ -325,8 +319,7 @@ def _loop(
 
 
 def _no_loop(_: Coroutine[object, object, object]) -> object:
-    msg = "no async handler is registered"
-    raise UsageError(msg)
+    raise UsageError("no async handler is registered")
 
 
 def retry_one(

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
 _KNOWN = 1000
 """How many coming due times are remembered; the other jobs are found after `poll` seconds."""
 _LONGEST_WAIT = 2.0
-_AHEAD = 0.1
-"""Seconds of work that may wait here for a free slot."""
+_AHEAD = 0.1  # seconds of work that may wait here for a free slot
 _WINDOW = 0.02
 _STALE = 1.0
-LOG_EVERY = 1.0
-"""Seconds between two checks whether the queue is empty."""
+LOG_EVERY = 1.0  # seconds between two checks whether the queue is empty
 _SUM_EVERY = 10.0
 _QUEUED = frozenset({State.PENDING, State.RUNNING})
 
@@ -209,6 +207,16 @@ class Periodic:
         """Wait until it has returned; here it always has."""
 
 
+def log_errors(work: Callable[[], object]) -> None:
+    """Call a function in a thread of its own; log what it raises."""
+    try:
+        work()
+    except StoreError as error:
+        log.warning("the store cannot be used now, trying again: %s", error)
+    except BaseException:
+        log.exception("a periodic task of the worker failed; trying again")
+
+
 class PeriodicThread(Periodic):
     """The same in a thread, for a function that may take long or calls code of the user."""
 
@@ -219,16 +227,10 @@ class PeriodicThread(Periodic):
         if now < self._next or (self._thread is not None and self._thread.is_alive()):
             return
         self._next = now + self._every
-        self._thread = threading.Thread(target=self._call, name="redrive-duty", daemon=True)
+        self._thread = threading.Thread(
+            target=log_errors, args=(self._work,), name="redrive-duty", daemon=True
+        )
         self._thread.start()
-
-    def _call(self) -> None:
-        try:
-            self._work()
-        except StoreError as error:
-            log.warning("the store cannot be used now, trying again: %s", error)
-        except BaseException:
-            log.exception("a periodic task of the worker failed; trying again")
 
     def join(self, timeout: float) -> None:
         """Wait until it has returned."""
@@ -286,8 +288,7 @@ class ProgressLog:
         self._next = 0.0
         self._empty_at = self._logged["taken"]
         """How many had been taken when the queue was last empty."""
-        self._last_taken = self._empty_at
-        """How many had been taken at the last tick."""
+        self._last_taken = self._empty_at  # how many had been taken at the last tick
 
     def begin(self) -> None:
         """Log which lanes are paused and how many jobs wait, before any is taken."""
@@ -314,7 +315,9 @@ class ProgressLog:
         taken, before = ever["taken"], self._last_taken
         self._last_taken = taken
         # A worker that still takes jobs need not ask, which costs more the longer the queue is.
-        if before == taken != self._empty_at and self._is_empty():
+        if before != taken or taken == self._empty_at:
+            return
+        if not self._runtime.store.find(Query(states=_QUEUED, limit=1)).jobs:
             self._empty_at = taken
             log.info("the queue is empty", extra={"event": "empty"})
 
@@ -332,6 +335,3 @@ class ProgressLog:
         }
         text = "%d taken, %d succeeded, %d failed, %d died, %d returned"
         log.info(text, *fields.values(), extra={"event": "worked", **fields})
-
-    def _is_empty(self) -> bool:
-        return not self._runtime.store.find(Query(states=_QUEUED, limit=1)).jobs

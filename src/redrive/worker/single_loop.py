@@ -9,10 +9,8 @@ from collections.abc import Callable, Coroutine
 from redrive.jobs.logger import log
 from redrive.worker.event_loop import GUARDED, guard, owner_in, owner_var
 
-_LAST_WORDS = 1.0
-"""Seconds in which cancelled tasks may end before their loop is closed."""
-_BEAT = 1.0
-"""Seconds between two heartbeats."""
+_LAST_WORDS = 1.0  # seconds in which cancelled tasks may end before their loop is closed
+_BEAT = 1.0  # seconds between two heartbeats
 
 
 class SingleLoop:
@@ -92,5 +90,4 @@ async def _owned_by(owner: object, work: Coroutine[object, object, object]) -> o
 
 
 def _refuse(name: str, *_: object, **__: object) -> None:
-    msg = f"a handler called {name}() of an event loop that other jobs use too"
-    raise RuntimeError(msg)
+    raise RuntimeError(f"a handler called {name}() of an event loop that other jobs use too")

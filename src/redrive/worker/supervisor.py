@@ -30,10 +30,8 @@ from types import FrameType
 from redrive.jobs.logger import log
 from redrive.worker.health import Silence
 
-LOST = 74
-"""The exit code of a worker whose store is gone: only opening it again can help."""
-REPLACE = 75
-"""The exit code of a worker that asks to be replaced."""
+LOST = 74  # the exit code of a worker whose store is gone: only opening it again can help
+REPLACE = 75  # the exit code of a worker that asks to be replaced
 OUTDATED = 8
 """The exit code of a worker whose store an older Redrive wrote: starting it again cannot help."""
 WATCHDOG = 8.0
@@ -52,15 +50,12 @@ _QUICK = 10.0
 _LONGEST_WAIT = 5.0
 _LONGEST_PAUSE = 1.0
 """The same for one that had started: somebody else killed it, and its work waits."""
-_SPARE = 5.0
-"""Seconds that workers have, beyond their own grace, before they are killed."""
-HURRIED = 1.0
-"""Seconds that running jobs have once somebody asked twice."""
+_SPARE = 5.0  # seconds that workers have, beyond their own grace, before they are killed
+HURRIED = 1.0  # seconds that running jobs have once somebody asked twice
 _SLOWEST_ROUND = 0.5
 """Seconds of one round that count as silence of the workers, at most. In a longer round the supervisor
 itself did not run: it was stopped, or the machine was."""
-_REMEMBERED = 5
-"""How many names of dead processes are passed to the next one in their place."""
+_REMEMBERED = 5  # how many names of dead processes are passed to the next one in their place
 _CHUNK = 64 * 1024
 _MARK = "REDRIVE_WORKER_MARK"
 """The environment variable that names the worker which a process belongs to."""
@@ -101,10 +96,8 @@ class _Place:
         self._started = 0.0
         self._wait = 0.0
         self._pipe = -1
-        self._holder = ""
-        """The name under which the process holds its jobs."""
-        self._dead: list[str] = []
-        """The same names of the last processes that ended here."""
+        self._holder = ""  # the name under which the process holds its jobs
+        self._dead: list[str] = []  # the same names of the last processes that ended here
 
     @property
     def has_begun(self) -> bool:
@@ -211,8 +204,7 @@ class Supervisor:
         self._grace = grace
         self._watchdog = watchdog
         self._asked = 0
-        self._begun = False
-        """True if any worker has ever started."""
+        self._begun = False  # True if any worker has ever started
 
     def run(self) -> int:
         """Keep them running; returns the exit code."""

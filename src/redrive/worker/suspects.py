@@ -27,16 +27,12 @@ if TYPE_CHECKING:
     from redrive.registry import Entry
     from redrive.worker.dispatch import Dispatcher
 
-EVERY = 1.0
-"""Seconds between two claims of suspects, while there are none."""
-_BEGAN = "began:"
-"""The prefix of notes of attempts that began; the holder follows."""
+EVERY = 1.0  # seconds between two claims of suspects, while there are none
+_BEGAN = "began:"  # the prefix of notes of attempts that began; the holder follows
 _BEGAN_LASTS = 7 * 86400.0
 """Seconds after which such a note may expire: then its holder's attempts count as begun."""
-_RETURNED = "returned:"
-"""The prefix of notes of returned jobs; the job's id follows."""
-_RETURNED_LASTS = 3600.0
-"""Seconds for which a job that was returned runs alone."""
+_RETURNED = "returned:"  # the prefix of notes of returned jobs; the job's id follows
+_RETURNED_LASTS = 3600.0  # seconds for which a job that was returned runs alone
 
 
 class Suspects:

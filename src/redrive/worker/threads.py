@@ -141,8 +141,7 @@ class Settler:
         self._forget = forget
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._batch: Batch = []
-        """What the thread settles now; its answer may have come already."""
+        self._batch: Batch = []  # what the thread settles now; its answer may have come already
         self._answer: Answer | None = None
         self._has_answered = threading.Event()
 

@@ -42,20 +42,14 @@ from redrive.worker.schedule import (
 )
 from redrive.worker.threads import Settler
 
-_LINGER = 0.005
-"""Seconds that results of quick jobs may wait for one another."""
-_LEAKS = 3
-"""Handlers that never returned, after which the process should be replaced."""
-_LAST_EVENTS = 2.0
-"""Seconds in which listeners are called with the last events."""
-_PAUSES = 0.2
-"""Seconds between two checks of pauses."""
-_SPARE = 2.0
-"""Seconds of the grace, at most, in which what did not end is returned."""
+_LINGER = 0.005  # seconds that results of quick jobs may wait for one another
+_LEAKS = 3  # handlers that never returned, after which the process should be replaced
+_LAST_EVENTS = 2.0  # seconds in which listeners are called with the last events
+_PAUSES = 0.2  # seconds between two checks of pauses
+_SPARE = 2.0  # seconds of the grace, at most, in which what did not end is returned
 _LAST_SETTLE = 1.0
 """Seconds, at least, in which what has ended is settled at the end, whatever the grace."""
-_WATCH = 5.0
-"""Seconds between two checks of a watcher."""
+_WATCH = 5.0  # seconds between two checks of a watcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +86,19 @@ class WorkerSettings:
 class Worker:
     """Runs jobs until it is stopped: in a thread of its own inside `with`, or by `run()`."""
 
+    wants_replacement = False
+    """True if it stopped because its process should be replaced by a new one."""
+    lost_store = False
+    """True if it stopped because its store is gone: a new process has to open it again."""
+    outdated: StoreOutdated | None = None
+    """Why it stopped, if an older Redrive wrote the store: nothing helps but `redrive migrate`."""
+    _busy = 0
+    _noted, _complained = False, ""
+    _alive = False
+    _stopping: float | None = None
+    _spare = _SPARE
+    _thread: threading.Thread | None = None
+
     def __init__(
         self,
         runtime: Runtime,
@@ -109,12 +116,6 @@ class Worker:
         self.policy = policy
         self.dead_holders: list[str] = []
         """Holders whose process has ended for certain; their jobs need not wait for their lease."""
-        self.wants_replacement = False
-        """True if it stopped because its process should be replaced by a new one."""
-        self.lost_store = False
-        """True if it stopped because its store is gone: a new process has to open it again."""
-        self.outdated: StoreOutdated | None = None
-        """Why it stopped, if an older Redrive wrote the store: nothing helps but `redrive migrate`."""
         self._loss = health.StoreLoss(is_server=runtime.store.is_server)
         self._process = health.ProcessCheck()
         self._cleanup = cleanup
@@ -124,29 +125,14 @@ class Worker:
         self._waiter = Waiter(runtime.store, settings.poll)
         self._pace = ClaimPace(settings.concurrency, settings.batch)
         self._dispatcher = Dispatcher(
-            runtime,
-            self._leases,
-            concurrency=settings.concurrency,
-            program=program,
-            notify=self._on_result,
+            runtime, self._leases, settings.concurrency, program, notify=self._on_result
         )
-        self._settler = Settler(
-            runtime,
-            self._dispatcher.ended,
-            settings.batch,
-            wake=self._waiter.wake,
-            forget=self._forget,
-        )
-        self._busy = 0
+        wake, ended = self._waiter.wake, self._dispatcher.ended
+        self._settler = Settler(runtime, ended, settings.batch, wake=wake, forget=self._forget)
         claim_suspects = partial(self._claimed, suspects=True)
         self._suspects = suspects.Suspects(self._dispatcher, claim_suspects, lambda: self._busy)
-        self._noted, self._complained = False, ""
         self._watch = health.LoopWatch(self._dispatcher, runtime, settings.replaced)
-        self._alive = False
         self._steering = health.Steering()
-        self._stopping: float | None = None
-        self._spare = _SPARE
-        self._thread: threading.Thread | None = None
         self._driver = driver.Driver(runtime.store, runtime.bus, runtime.holder)
         self._deliveries = Deliveries(runtime, lambda: program)
         self._progress = ProgressLog(runtime)
@@ -167,7 +153,7 @@ class Worker:
             PeriodicThread(driver.EVERY, self._driver.tick),
             PeriodicThread(LOG_EVERY, self._progress.tick),
             *([PeriodicThread(_WATCH, self._watcher.tick)] if self._watcher else []),
-            *([PeriodicThread(DELIVER_EVERY, self._deliveries.deliver)] if has_listeners else []),
+            *([PeriodicThread(DELIVER_EVERY, self._deliveries.start)] if has_listeners else []),
         ]
 
     def _sweep(self) -> None:
@@ -354,6 +340,8 @@ class Worker:
             self._replace(f"{len(self._dispatcher.leaked)} handlers ignored their time limit")
         elif self._dispatcher.is_refusing:
             self._replace("a job is due again whose handler ignored its time limit and still runs")
+        elif self._deliveries.is_stuck:
+            self._replace("a listener ignored its time limit and still runs")
         elif self._process.is_ruined():
             self._replace(
                 f"this process cannot work any more ({self._process.why})", health.RUINED_GRACE

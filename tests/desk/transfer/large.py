@@ -19,10 +19,12 @@ sys.path.append(str(Path(__file__).parents[2] / "kits"))
 from exchangekit import MAKERS, queue
 
 PROGRAM = (
-    "import resource, sys; from redrive.cli import main\n"
+    "import re, sys; from redrive.cli import main\n"
     "try: main()\n"
-    "finally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    "finally: print(re.search('VmHWM:.*?(\\\\d+)', open('/proc/self/status').read())[1],"
+    " file=sys.stderr)"
 )
+"""The peak since the program started: `ru_maxrss` has that of the process that started it as well."""
 
 
 def write(place: Path, name: str, number: int) -> None:

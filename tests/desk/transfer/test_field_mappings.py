@@ -293,16 +293,15 @@ def test_csv_with_a_broken_quote_is_put_aside_and_loses_nothing() -> None:
 
 @pytest.mark.parametrize("encoding", ["cp932", "euc-jp"])
 def test_csv_in_another_encoding_is_read_by_its_name(encoding: str) -> None:
-    from redrive.desk.transfer.sources import records  # noqa: PLC0415
+    from redrive.desk.transfer.sources import utf8  # noqa: PLC0415
 
     app = Redrive("memory:")
     data = CSV.replace("5;c;x;待ち;1;;more\n", "").replace("4;c;x;待ち\n", "").encode(encoding)
-    pieces = records(io.BytesIO(data), encoding=encoding)
-    assert {one.fate for one in app.desk.transfer.import_lines(pieces, mapping=CSV_MAP)} == {
-        "added"
-    }
-    with pytest.raises(UsageError, match="iconv"):
-        list(records(io.BytesIO(b"a,b\n"), encoding="utf-16"))
+    with utf8(io.BytesIO(data), encoding) as file:
+        results = list(app.desk.transfer.import_lines(file, mapping=CSV_MAP))
+    assert {one.fate for one in results} == {"added"}
+    with pytest.raises(UsageError, match="encoding"), utf8(io.BytesIO(b"a,b\n"), "rot13"):
+        pass
 
 
 @pytest.mark.parametrize(

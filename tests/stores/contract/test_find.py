@@ -52,6 +52,15 @@ def test_find_gives_whole_jobs_without_history(store: Store) -> None:
     assert job.history == ()
 
 
+def test_find_with_history_gives_the_attempts_of_each_job(store: Store) -> None:
+    for state, job_id in ((State.DEAD, "a"), (State.COMPLETED, "b"), (State.PENDING, "c")):
+        bring_to(store, state, job_id)
+    fail(store, claim_one(store, only=["c"]))
+    jobs = find(store, history=True, ids=("a", "b", "c", "nobody")).jobs
+    assert jobs == [get(store, job_id) for job_id in "cba"]
+    assert [len(job.history) for job in jobs] == [1, 1, 1]
+
+
 def test_an_empty_query_finds_everything_newest_submit_first(store: Store) -> None:
     jobs = [make_job(f"j{n}", created=START + n) for n in range(5)]
     add(store, jobs[2], jobs[0], jobs[4], jobs[1], jobs[3])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kit import START, make_failure
+from kit import START, make_action, make_failure
 from redrive.jobs.job import Retry, State
 from redrive.stores.contract import PurgeRule, Store
 from redrive.testing import ManualClock
-from stores.contract.verbs import add_one, bring_to, claim_one, move, settle, table
+from stores.contract.verbs import add_one, bring_to, captured, claim_one, move, settle, table
 
 
 def test_the_oldest_end_is_looked_for_when_it_has_gone(store: Store, clock: ManualClock) -> None:
@@ -24,6 +24,32 @@ def test_the_oldest_end_is_looked_for_when_it_has_gone(store: Store, clock: Manu
     assert key not in table(store)
     bring_to(store, State.DEAD, "d")
     assert table(store)[key][3:] == (1, START + 35)
+
+
+def test_a_dead_letter_is_as_old_as_its_death_whatever_changed_it_since(
+    store: Store, clock: ManualClock
+) -> None:
+    for job_id in "abc":
+        bring_to(store, State.DEAD, job_id)
+        clock.advance(10)
+    key = ("dead", "mail", "transient")
+    store.amend("a", '{"n":1}', make_action("edit"), expected=0)
+    assert table(store)[key][3:] == (3, START)
+    move(store, "resolve", "a", "b")
+    clock.advance(10)
+    move(store, "reopen", "b")
+    assert table(store)[key][3:] == (2, START + 10)
+    move(store, "reopen", "a")
+    assert table(store)[key][3:] == (3, START)
+    move(store, "retry", "a", "b")
+    assert table(store)[key][3:] == (1, START + 20)
+
+
+def test_a_death_after_the_last_change_counts_from_the_change(store: Store) -> None:
+    store.add([captured("a", START, died_at=START + 99.5), captured("b", START - 5, died_at=None)])
+    assert table(store)["dead", "mail", "transient"][3:] == (2, START - 5)
+    store.add([captured("c", START, died_at=START - 1e3)])
+    assert table(store)["dead", "mail", "transient"][3:] == (3, START - 1e3)
 
 
 def test_the_earliest_due_is_known_for_each_category(store: Store, clock: ManualClock) -> None:

@@ -11,9 +11,10 @@ from kit import START, make_failure
 from redrive.jobs.job import State
 from redrive.jobs.reports import EventKind
 from redrive.jobs.transitions import Verb
+from redrive.stores._codec import job_from_dict
 from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.outbox_verbs import OutboxEvent
-from redrive.stores.record_codec import event_fields, event_job
+from redrive.stores.record_codec import event_fields
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import (
@@ -65,7 +66,7 @@ def test_an_event_has_the_job_as_it_was(store: Store, clock: ManualClock) -> Non
     (event,) = take(store)
     expected = ("hook", "a", "died", START + 2, 0)
     assert event[1:6] == expected
-    assert event_job(*event_fields(event.body)) == bare(job)
+    assert job_from_dict(*event_fields(event.body)) == bare(job)
 
 
 def test_only_what_was_subscribed_to_is_stored(store: Store) -> None:

@@ -6,12 +6,13 @@ import pytest
 
 from kit import make_action, make_failure
 from redrive.errors import Refused
-from redrive.jobs.job import State
+from redrive.jobs.job import Retry, State, Verdict
 from redrive.stores.contract import PurgeRule, Store
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import (
     DEAD,
+    DONE,
     add_one,
     bare,
     bring_to,
@@ -204,3 +205,15 @@ def test_tags_are_there_after_closing_and_opening(place: Place) -> None:
     store = place.reopen()
     assert everything(store) == before
     assert (store.members(-4, limit=2).oldest, dict(store.members(4).states)) == (["b"], {P: 1})
+
+
+@pytest.mark.parametrize("verdict", [DONE, DEAD, Retry(5.0)])
+def test_a_job_that_leaves_a_run_while_it_runs_stays_out_of_it(
+    store: Store, verdict: Verdict
+) -> None:
+    add_one(store, "a")
+    move(store, "enlist", "a", run=-1)
+    claimed = claim_one(store)
+    move(store, "enlist", "a", run=0)
+    assert settle(store, claimed, verdict) is not None
+    assert get(store, "a").run is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -145,6 +146,33 @@ def test_a_connection_to_another_database_is_refused_by_its_name(store: Postgres
         with pytest.raises(UsageError, match=r"'template1', but .* is in 'postgres'"):
             store.add([make_job("a")], within=elsewhere)
         assert elsewhere.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_database_of_the_same_name_on_another_server_is_refused(store: PostgresStore) -> None:
+    with (
+        pgkit.another_server() as url,
+        closing(PostgresStore(f"{url}&schema={store._database.address.schema}")) as other,
+        psycopg.connect(url) as elsewhere,
+    ):
+        with pytest.raises(UsageError, match="'postgres' on another server"):
+            store.add([make_job("a")], within=elsewhere)
+        elsewhere.commit()
+        assert other.get("a") is None
+
+
+def test_where_not_everybody_may_ask_for_the_server_only_the_name_is_compared(
+    store: PostgresStore, mine: psycopg.Connection[Any]
+) -> None:
+    function = "EXECUTE ON FUNCTION pg_catalog.pg_control_system()"
+    with pgkit.connect() as admin:
+        admin.execute(f"REVOKE {function} FROM public")
+        try:
+            store.add([make_job("a")], within=mine)
+            mine.commit()
+        finally:
+            admin.execute(f"GRANT {function} TO public")
+    assert store._database.names == ("postgres", "")
+    assert get(store, "a").id == "a"
 
 
 def test_a_schema_without_a_store_is_refused_and_the_transaction_goes_on(

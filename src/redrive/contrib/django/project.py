@@ -21,10 +21,8 @@ from redrive.app import Redrive
 from redrive.errors import UsageError
 from redrive.registry import Entry, Registry
 
-APP = "redrive.contrib.django:app"
-"""The name by which workers and their children import the app."""
-_OURS = ("database", "modules", "store")
-"""The keys of REDRIVE that are not passed on to `Redrive`."""
+APP = "redrive.contrib.django:app"  # the name by which workers and their children import the app
+_OURS = ("database", "modules", "store")  # the keys of REDRIVE that are not passed on to `Redrive`
 
 
 def set_up() -> None:
@@ -76,11 +74,10 @@ def store_url() -> str:
         name = str(database["NAME"])
         in_memory = connection.is_in_memory_db()
         return "memory:" if in_memory else str(Path(name).absolute().with_name("redrive.db"))
-    msg = (
+    raise UsageError(
         f"DATABASES[{_alias()!r}] uses {database['ENGINE']}, where Redrive has no store: name "
         'one in your settings, such as REDRIVE = {"store": "/var/lib/shop/redrive.db"}'
     )
-    raise UsageError(msg)
 
 
 def _settings() -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Final, cast
 
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import Asked, fit_name
+from redrive.desk.transfer.formats.record import Asked, program_name
 from redrive.desk.transfer.mapping import FieldMapping, moment
-from redrive.desk.transfer.rules import TIMES, Path, is_there, word_of, written
+from redrive.desk.transfer.rules import TIMES, Path, is_there, parsed, word_of, written
 from redrive.payloads import masking
 
 _NAMES: Final = {
@@ -25,7 +25,7 @@ _NAMES: Final = {
     "attempts": "attempts attempt attemptsmade retrycount retries retry tries trycount failcount"
     " numretries 試行回数 リトライ回数 再試行回数 回数",
     "max_attempts": "maxattempts maxretries retrylimit maxtries 最大試行回数 上限",
-    "error": "error errormessage errormsg lasterror exception failurereason reason message result"
+    "error": "error errormessage errormsg err errmsg lasterror exception failurereason reason message result"
     " エラー エラー内容 失敗理由 例外",
     "error.trace": "traceback stacktrace stack trace",
     "created": "createdat created creationdate insertedat enqueuedat datecreated timestamp ts"
@@ -41,7 +41,7 @@ _NAMES: Final = {
 """Names of columns, without marks and in small letters, the likeliest first."""
 _WORDS: Final = {
     "dead": "failed failure error dead deadletter exhausted fatal ng 失敗 エラー 異常 異常終了",
-    "pending": "pending waiting queued new open retry retrying scheduled running processing started"
+    "pending": "pending wait waiting queued new open retry retrying scheduled running processing started"
     " inprogress todo ready received 待ち 待機 待機中 未処理 処理中 実行中 再試行",
     "completed": "done completed complete success succeeded successful ok sent finished 完了 成功 済"
     " 正常終了 送信済",
@@ -52,6 +52,7 @@ _FORMATS: Final = (
     "%Y年%m月%d日", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S",
 )  # fmt: skip
 _MOST_STATES: Final = 12
+_DEEPEST: Final = 8
 _FEW: Final = 20
 _LONGEST_KEY: Final = 64
 
@@ -63,6 +64,8 @@ class Proposal:
     map: list[str]
     set: list[str]
     notes: list[str]
+    naive: list[str]
+    """The columns whose times name no zone."""
 
 
 def proposed(
@@ -81,10 +84,11 @@ class _Guess:
         for path, value in (member for row in rows for member in _members(row)):
             self._samples.setdefault(path, []).extend([value] if is_there(value) else [])
         self._rows = len(rows)
-        self._free = list(self._samples)
+        self._free = sorted(self._samples, key=len)
         self._map = given
         self._set: list[str] = []
         self._notes: list[str] = []
+        self._naive: list[str] = []
 
     def proposal(self, name: str, constants: Collection[str]) -> Proposal:
         taken = FieldMapping.of(name, self._map)
@@ -106,7 +110,7 @@ class _Guess:
             if field not in known:
                 known.add(field)
                 steps[field]()
-        return Proposal(self._map, self._set, self._notes)
+        return Proposal(self._map, self._set, self._notes, self._naive)
 
     def _take(self, column: Path) -> None:
         """Use a column for one field only; what stands around it stays free for the payload."""
@@ -119,9 +123,7 @@ class _Guess:
         for is_like in (str.__eq__, str.endswith, str.__contains__):
             for name in names:
                 for column in fitting:
-                    short = _short(column[-1])
-                    is_long = len(name.encode()) > 2  # noqa: PLR2004 - two letters, such as st
-                    if (is_long or is_like is str.__eq__) and is_like(short, name):
+                    if _is_named(column, name, is_like):
                         return column
         return None
 
@@ -165,8 +167,13 @@ class _Guess:
         odd = [word for word, state in known.items() if not state]
         if odd:
             self._notes.append(f"what these states mean is a guess; check it: {', '.join(odd)}")
-        pairs = ",".join(f"{_quoted(word)}={state or 'dead'}" for word, state in known.items())
-        self._add("state", column, pairs)
+        pairs = [f"{_quoted(word)}={state or 'dead'}" for word, state in known.items()]
+        if len(self._samples[column]) < self._rows:
+            pairs.append("=dead")
+            self._notes.append(
+                f"rows in which {written(column)} has no value become dead; check it"
+            )
+        self._add("state", column, ",".join(pairs))
 
     def _time(self, field: str) -> None:
         column = self._found(field, lambda _: True)
@@ -174,8 +181,7 @@ class _Guess:
         if column is not None and form is not None:
             self._add(field, column, form)
             if any(_is_naive(value, form) for value in self._samples[column]):
-                note = f"{written(column)} has no time zone; name it with --assume-tz ZONE"
-                self._notes.append(note)
+                self._naive.append(written(column))
 
     def _handler(self, name: str) -> None:
         column = self._found("handler", _is_text)
@@ -183,8 +189,8 @@ class _Guess:
         if column is not None and kinds and len(kinds) <= _FEW and max(map(len, kinds)) <= 64:  # noqa: PLR2004
             self._add("handler", column)
         else:
-            self._set.append(f"handler={fit_name(name)}")
-            self._notes.append(f"the handler is named {fit_name(name)}; change it to yours")
+            self._set.append(f"handler={program_name(name)}")
+            self._notes.append(f"the handler is named {program_name(name)}; change it to yours")
 
     def _payload(self) -> None:
         holding = [one for one in self._free if _most(_is_object, self._samples[one] or [None])]
@@ -194,8 +200,11 @@ class _Guess:
         if column is not None:
             self._add("payload", column)
             return
-        for one in [path for path in self._free if len(path) == 1]:
+        columns = [path for path in self._free if len(path) == 1]
+        for one in columns:
             self._add(f"payload.{written(one)}", one)
+        if not columns:
+            self._map.append("payload=*")
 
 
 def _most(fits: Callable[[object], bool], values: Sequence[object]) -> bool:
@@ -203,12 +212,25 @@ def _most(fits: Callable[[object], bool], values: Sequence[object]) -> bool:
     return sum(map(fits, values)) * 2 > len(values) or not values
 
 
-def _members(row: Fields) -> Iterator[tuple[Path, object]]:
-    """Yield the columns of a record, and what stands in those that hold an object."""
+def _members(row: Fields, path: Path = ()) -> Iterator[tuple[Path, object]]:
+    """Yield the columns of a record and, at any depth, what stands in those that hold an object.
+
+    The text of a payload is not looked into: what is in it belongs to the job.
+    """
     for name, value in row.items():
-        yield (name,), value
-        if isinstance(value, dict):
-            yield from (((name, inner), one) for inner, one in cast("Fields", value).items())
+        yield (*path, name), value
+        is_payload = _short(name) in _NAMES["payload"].split()
+        inner = parsed(value) if isinstance(value, str) and not is_payload else value
+        if isinstance(inner, dict) and len(path) < _DEEPEST:
+            yield from _members(cast("Fields", inner), (*path, name))
+
+
+def _is_named(column: Path, name: str, is_like: Callable[[str, str], bool]) -> bool:
+    """Return True if the name of a column is like this one; `retry.count` is also retrycount."""
+    if is_like is str.__eq__:
+        return name in {_short(column[-1]), _short("".join(column[-2:]))}
+    is_long = len(name.encode()) > 2  # noqa: PLR2004 - two letters, such as st
+    return is_long and is_like(_short(column[-1]), name)
 
 
 def _short(column: str) -> str:
@@ -251,12 +273,11 @@ def _is_object(value: object) -> bool:
 
 
 def _form_of(values: Iterable[object]) -> str | None:
-    """Return the format that all values have, "" for those that need none; None if there is none."""
+    """Return the format that most values have, "" for those that need none; None if there is none."""
     some = list(values)
-    for form in ("", *_FORMATS) if some else ():
-        if all(_reads(value, form) for value in some):
-            return form
-    return None
+    fitting = {form: sum(_reads(value, form) for value in some) for form in ("", *_FORMATS)}
+    form = max(fitting, key=fitting.__getitem__)
+    return form if fitting[form] * 2 > len(some) else None
 
 
 def _reads(value: object, form: str) -> bool:
@@ -272,4 +293,6 @@ def _is_naive(value: object, form: str) -> bool:
         moment(value, form, Asked())
     except times.NaiveTime:
         return True
+    except (ValueError, TypeError):
+        pass
     return False

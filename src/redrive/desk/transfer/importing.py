@@ -9,6 +9,7 @@ reports its end. `max_age` of imported pending jobs starts now.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,6 +33,8 @@ AUTO: Final = "auto"
 _BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
 _LONGEST_REASON: Final = 300
 _START: Final = b'{"redrive":1,'
+_ODD: Final = re.compile(rb"NaN|Infinity|\\u(?:d[89a-f]|0000)")
+"""What a row of a table may hold that no payload may."""
 
 Fate = Literal["added", "known", "folded", "left", "ignored", "filtered", "differs", "bad"]
 """Stored; exists already; about the job of another line; left out; not a job; left out by the mapping;
@@ -163,7 +166,7 @@ class _Reader:
             raise ValueError(msg)
         if self._format == OWN or (self._format == AUTO and piece.raw.startswith(_START)):
             return _Read([piece], job_of(piece.raw))
-        line = _line(piece)
+        line = _line(piece, is_checked=piece.is_row and not _ODD.search(piece.raw))
         if line.value.keys() == QUARANTINED:
             text = str(line.value["text"]).encode("utf-8", "surrogateescape")
             read = self._read(piece._replace(raw=text))

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
 from redrive.desk.transfer.formats.pieces import LONGEST
@@ -25,7 +25,7 @@ from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
 from redrive.payloads.masked_jobs import failures_masked
 from redrive.registry import check_key, check_lane, check_name
-from redrive.stores._codec import attempt_to_dict, encode, head_to_dict, job_from_dict
+from redrive.stores._codec import encode, head_to_dict, job_from_dict, record_to_dict
 
 VERSION = 1
 _MOST = 2**31
@@ -43,7 +43,7 @@ def line_of(job: Job) -> str:
     job = _at_rest(job)
     rest: dict[str, Any] = {"job": head_to_dict(job)}
     if job.history:
-        rest["history"] = [attempt_to_dict(attempt) for attempt in job.history]
+        rest["history"] = [record_to_dict(attempt) for attempt in job.history]
     line = f"{_START}{_embedded(job.payload)},{encode(rest)[1:]}"
     # What is no Unicode text (half a character in an old error) goes out as an escape of JSON.
     return line.encode("utf-8", "backslashreplace").decode()
@@ -101,9 +101,10 @@ def _payload(line: str, value: object) -> str:
 
 def checked(job: Job) -> Job:
     """Refuse a job that no store of ours would have written."""
-    for name, fits in _QUESTIONS:
-        if not fits(getattr(job, name)):
-            msg = f"job.{name} cannot be {getattr(job, name)!r}"
+    fields = vars(job)
+    for name, plain, fits in _QUESTIONS:
+        if type(fields[name]) not in plain and not fits(fields[name]):
+            msg = f"job.{name} cannot be {fields[name]!r}"
             raise ValueError(msg)
     if not _ID.fullmatch(job.id):
         msg = f"{job.id!r} is not an id"
@@ -152,4 +153,11 @@ def _questions(kind: type) -> list[tuple[str, Check]]:
     return [(name, _fitting(hint)) for name, hint in hints.items()]
 
 
-_QUESTIONS: Final = _questions(Job)
+def _plain(hint: Any) -> set[object]:
+    """Return the types of which every value fits a field, so that nothing more has to be asked."""
+    parts = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    return {str, NoneType} & {*parts}
+
+
+_HINTS: Final = get_type_hints(Job, localns={"Mapping": Mapping})
+_QUESTIONS: Final = [(name, _plain(_HINTS[name]), fits) for name, fits in _questions(Job)]

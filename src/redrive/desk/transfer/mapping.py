@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, cast
 
@@ -49,6 +50,9 @@ from redrive.jobs.job import Job, State
 _NUMBER = re.compile(r"\s*[+-]?\d{1,18}(?:\.\d{1,9})?\s*")
 _ERROR_LINE = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?", re.DOTALL)
 _SHOWN: Final = 30
+_SHORTEST_EPOCH: Final = 9
+_DAY: Final = 86400
+_PAST: Final = tuple(name for name in TIMES if name != "due")
 _NEEDED: Final = {
     "key": "the mapping names no key, so a second import would add every row again; add"
     " --map key=COLUMN, with a column that tells the rows apart, such as id",
@@ -162,10 +166,13 @@ class FieldMapping:
     def job(self, line: Line, asked: Asked) -> Job:
         """Make a job of a record; its id depends on its key alone."""
         draft = self.draft(line, asked)
+        for name in _PAST if asked.now else ():
+            if (moment := getattr(draft, name)) is not None and moment > asked.now + _DAY:
+                raise ValueError(f"{name} is in the future: {times.iso(moment)}")
         draft.failings = self.failings(draft, line.value)
         name = f"{self.name}\0{draft.ident}"
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-        row = hashlib.sha256(json.dumps(line.value, sort_keys=True).encode()).hexdigest()[:20]
+        row = hashlib.sha256(_canonical(line.value).encode()).hexdigest()[:20]
         draft.origin = {**draft.origin, "row": row}
         draft.moment = int.from_bytes(digest[-5:]) / 1000
         return record.made(draft, asked, None, format=self.name)
@@ -175,8 +182,7 @@ class FieldMapping:
         value = line.value
         if isinstance(value.get(MORE), list):
             raise ValueError(f"has values without a column: {value[MORE]!r}")  # noqa: TRY004
-        counts = [self._count(name, value) for name in COUNTS]
-        made, failed, most = counts[0], counts[1] or 0, counts[2] or 0
+        made, failed, most = self._counts(value)
         state, reason = TARGETS[self._target(value, failed if made is None else made, most)]
         is_done = state is State.COMPLETED
         key = self._key(value)
@@ -194,7 +200,8 @@ class FieldMapping:
             origin={"key": key[0]} if [type(part) for part in key] == [int] else {},
         )
         for name in TIMES:
-            setattr(draft, name, self._time(name, value, asked))
+            if name in self.rules or name in self.constants:
+                setattr(draft, name, self._time(name, value, asked))
         return draft
 
     def failings(self, draft: Draft, value: Fields) -> list[Failing]:
@@ -221,9 +228,31 @@ class FieldMapping:
         found = self.rules[name].value(value) if name in self.rules else None
         return self.constants.get(name) if found is None else found
 
+    def _counts(self, value: Fields) -> tuple[int | None, int, int]:
+        attempts, failures, most = (self._count(name, value) for name in COUNTS)
+        return attempts, failures or 0, most or 0
+
+    def pending_handlers(self, pieces: Iterable[Piece], asked: Asked) -> Iterator[str]:
+        """Yield the handler of each record that would become a pending job, without making it."""
+        for piece in pieces:
+            value = parsed(piece.raw.decode(errors="replace"))
+            if isinstance(value, dict) and value.keys() == QUARANTINED:
+                value = parsed(str(cast("Fields", value)["text"]))
+            with suppress(ValueError, TypeError):
+                row = cast("Fields", value if isinstance(value, dict) else {})
+                made, failed, most = self._counts(row)
+                if self.leaves_out(row):
+                    continue
+                if self._target(row, failed if made is None else made, most) == "pending":
+                    named = str(self._value("handler", row) or "")
+                    yield asked.handler or record.fit_name(named)
+
     def _target(self, value: Fields, made: int, most: int) -> str:
         """Return the state that a record is mapped to."""
         name = word_of(self._value("state", value))
+        if not name and "state" in self.rules:
+            places = ", ".join(map(written, self.rules["state"].paths))
+            raise ValueError(f"{places} has no value; add =STATE to the values of state")
         if name == BY_ATTEMPTS:
             if not most:
                 raise ValueError("max_attempts is missing, and the state depends on it")
@@ -292,6 +321,9 @@ class FieldMapping:
         return fields.written(members)
 
 
+_canonical = json.JSONEncoder(sort_keys=True).encode
+
+
 def mapped(pieces: Iterable[Piece], mapping: FieldMapping) -> Iterator[Piece]:
     """Pass on records, unless the first shows that the mapping is meant for others."""
     is_first = True
@@ -303,12 +335,25 @@ def mapped(pieces: Iterable[Piece], mapping: FieldMapping) -> Iterator[Piece]:
 
 
 def moment(value: object, option: str, asked: Asked) -> float:
-    """Read a time in a format (`s`, `ms`, `us`, `ns`, or one of strptime), `@` its zone."""
-    form, zone = form_and_zone(option)
-    if isinstance(value, str) and "%" not in form and _NUMBER.fullmatch(value):
+    """Read a time in a format (`s`, `ms`, `us`, `ns`, or one of strptime), `@` its zone.
+
+    Beside a format of strptime, a column may have ISO 8601 and numbers since 1973.
+    """
+    form, name = form_and_zone(option)
+    named = times.zone_of(name) if name else None
+    zone = (lambda: named) if named else asked.zone or times.no_zone
+    if isinstance(value, str) and "%" in form:
+        try:
+            return times.moment(value, zone, form)
+        except times.NaiveTime:
+            raise
+        except ValueError:
+            pass
+        if len(value.strip()) < _SHORTEST_EPOCH and _NUMBER.fullmatch(value):
+            raise ValueError(f"is not a time in the format {form}: {value!r}")
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value) if "." in value else int(value)
-    named = times.zone_of(zone) if zone else None
-    return times.moment(value, (lambda: named) if named else asked.zone or times.no_zone, form)
+    return times.moment(value, zone, "" if "%" in form else form)
 
 
 def _last_line(trace: str, kind: str) -> tuple[str, str]:

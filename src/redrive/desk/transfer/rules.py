@@ -106,6 +106,8 @@ def word_of(value: object) -> str:
 
 def at(value: object, path: Path) -> object:
     """Return what stands at a path; a name with dots may be one column. None if nothing is there."""
+    if len(path) == 1 and type(value) is dict:  # most are columns of a table
+        return cast("Fields", value).get(path[0])
     if len(path) > 1 and (found := _inner(value, ".".join(path))) is not None:
         return found
     for name in path:

@@ -9,18 +9,20 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Final, Self
 
 from redrive.desk.transfer.formats.fields import Raw
 from redrive.desk.transfer.formats.pieces import LONGEST, MORE, Piece, pieces
 from redrive.errors import StoreError, UsageError
 from redrive.jobs import checks
+from redrive.stores import place_of
 
 _BATCH: Final = 1000
 _CHUNK: Final = 1 << 18
@@ -31,6 +33,7 @@ _READS: Final = frozenset(
 _TABLE = re.compile(r'(?:"(?:[^"\0]|"")+"|[^".\0]+)(?:\.(?:"(?:[^"\0]|"")+"|[^".\0]+))?')
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 _DELIMITERS: Final = ",;\t|"
+_VERBATIM: Final = (Decimal, Raw)
 
 
 Source = IO[bytes] | Iterable[bytes] | Iterable[Piece]
@@ -56,7 +59,34 @@ def pieces_of(source: Source, path: tuple[str, ...] | None = None) -> Iterator[P
         )
 
 
-def records(source: Source, path: str = "", encoding: str = "utf-8") -> Iterator[Piece]:
+@contextmanager
+def utf8(file: IO[bytes], encoding: str = "utf-8") -> Generator[IO[bytes]]:
+    """Yield a file in UTF-8: the file itself, or a copy of one in another encoding.
+
+    A byte order mark of UTF-16 counts more than the name.
+    """
+    name = "utf-16" if file.read(2) in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} else encoding
+    file.seek(0)
+    try:
+        "a".encode(name)
+    except LookupError:
+        raise UsageError(
+            f"{name!r} is not a known encoding; use one such as utf-8, utf-16, cp932 or latin-1"
+        ) from None
+    if codecs.lookup(name).name in {"utf-8", "utf-8-sig"}:
+        yield file
+        return
+    errors = "backslashreplace" if name.lower().startswith(("utf", "u")) else "surrogateescape"
+    decode = codecs.getincrementaldecoder(name)(errors).decode
+    with TemporaryFile() as copy:
+        for chunk in iter(partial(file.read, _CHUNK), b""):
+            copy.write(decode(chunk).encode("utf-8", "surrogateescape"))
+        copy.write(decode(b"", True).encode("utf-8", "surrogateescape"))
+        copy.seek(0)
+        yield copy
+
+
+def records(source: Source, path: str = "") -> Iterator[Piece]:
     """Cut a file of any shape into records: JSON, JSON Lines, or CSV with a line of column names."""
     if not hasattr(source, "read"):
         return pieces_of(source, ())
@@ -65,22 +95,19 @@ def records(source: Source, path: str = "", encoding: str = "utf-8") -> Iterator
     file.seek(0)
     if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in {b"{", b"[", b""}:
         return pieces_of(source, tuple(path.split(".")) if path else ())
-    return _csv(file, encoding)
+    return _csv(file)
 
 
-def _csv(file: IO[bytes], encoding: str) -> Iterator[Piece]:
+def _csv(file: IO[bytes]) -> Iterator[Piece]:
     """Yield the rows of a CSV file; one that does not fit the header is a bad record."""
     csv.field_size_limit(LONGEST)
-    lines = _Lines(file, encoding)
+    lines = _Lines(file)
     first = lines.peek()
-    reader = csv.reader(lines, delimiter=max(_DELIMITERS, key=first.count), strict=True)
-    columns = next(reader, list[str]())
-    if re.search("[\ud800-\udfff]", first):
-        raise UsageError(
-            f"the header is not {encoding}; name its encoding, such as --encoding cp932"
-        )
-    if twice := [name for name, number in Counter(columns).items() if number > 1 or not name]:
-        raise UsageError(f"the header names the column {twice[0]!r} twice or has an empty name")
+    delimiter = max(_DELIMITERS, key=first.count)
+    if separator := re.fullmatch(r"sep=(.)\s*", first):  # a line that Excel writes and reads
+        delimiter, _ = separator[1], next(lines)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    columns = _columns(reader, first)
     while True:
         number, offset = lines.number + 1, lines.offset
         try:
@@ -101,28 +128,35 @@ def _csv(file: IO[bytes], encoding: str) -> Iterator[Piece]:
             yield piece_of(row, number, offset)
 
 
+def _columns(reader: Iterator[list[str]], first: str) -> list[str]:
+    """Read the header; a column without a name is named by its place."""
+    if re.search("[\ud800-\udfff\0]", first):
+        name = "utf-16-le" if "\0" in first else "cp932"
+        raise UsageError(f"the header is not UTF-8; name its encoding, such as --encoding {name}")
+    try:
+        names = next(reader, list[str]())
+    except csv.Error as error:
+        why = "its line ends are carriage returns" if "\r" in first.rstrip() else str(error)
+        raise UsageError(f"the header is not CSV: {why}; correct it or convert the file") from error
+    columns = [name or f"column_{number}" for number, name in enumerate(names, 1)]
+    if twice := [name for name, number in Counter(columns).items() if number > 1]:
+        raise UsageError(f"the header names the column {twice[0]!r} twice; rename one of them")
+    return columns
+
+
 class _Lines:
     """The lines of a file as text, with the place that was read up to."""
 
-    def __init__(self, file: IO[bytes], encoding: str) -> None:
-        try:
-            is_plain = "a\n".encode(encoding).removeprefix(codecs.BOM_UTF8) == b"a\n"
-        except LookupError:
-            is_plain = False
-        if not is_plain:
-            raise UsageError(
-                f"{encoding!r} is not an encoding that can be read here; use one such as utf-8,"
-                " cp932 or latin-1, or convert the file with iconv"
-            )
-        self._file, self._encoding = file, encoding
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
         self._kept: list[str] = []
         self.number = self.offset = 0
 
     def peek(self) -> str:
         """Return the first line."""
-        line = self._file.readline(LONGEST).decode(self._encoding, "surrogateescape")
+        line = self._file.readline(LONGEST).removeprefix(codecs.BOM_UTF8)
         self._file.seek(0)
-        return line
+        return line.decode("utf-8", "surrogateescape")
 
     def __iter__(self) -> Self:
         return self
@@ -134,7 +168,7 @@ class _Lines:
         self.number += 1
         self.offset += len(raw)
         raw = raw.removeprefix(codecs.BOM_UTF8) if self.number == 1 else raw
-        self._kept.append(raw.decode(self._encoding, "surrogateescape"))
+        self._kept.append(raw.decode("utf-8", "surrogateescape"))
         return self._kept[-1]
 
     def since(self, number: int) -> list[str]:
@@ -170,8 +204,13 @@ def _identifier(table: str) -> str:
 
 def _read(url: str, query: str, what: str) -> Iterator[Piece]:
     checks.text(url, "url")
-    read = _postgres if re.match(r"postgres(ql)?:", url) else _sqlite
-    found = read(url, query, what)
+    if re.match(r"(?!sqlite:|postgres(ql)?:)[a-z]{2,}:", url):
+        raise UsageError(
+            f"a table is read from SQLite or PostgreSQL; {url.partition(':')[0]}: is neither."
+            " Name the database with --from sqlite:PATH or --from postgresql://HOST/DATABASE"
+        )
+    place = place_of(url)
+    found = _sqlite(place, query, what) if place else _postgres(url, query, what)
     columns = [str(name) for name in next(found)]
     if twice := [name for name, number in Counter(columns).items() if number > 1]:
         raise UsageError(f"{what} returns the column {twice[0]} twice; rename one of them with AS")
@@ -182,8 +221,11 @@ def _read(url: str, query: str, what: str) -> Iterator[Piece]:
 def piece_of(row: Mapping[str, object], number: int, offset: int = 0) -> Piece:
     """Make a piece of a row."""
     try:
-        members = (f"{_encode(str(name))}: {_text(value)}" for name, value in row.items())
-        text = "{" + ", ".join(members) + "}"
+        if any(isinstance(value, _VERBATIM) for value in row.values()):
+            members = (f"{_encode(str(name))}: {_text(value)}" for name, value in row.items())
+            text = "{" + ", ".join(members) + "}"
+        else:
+            text = _encode(row)
         return Piece(number, offset, text.encode("utf-8", "backslashreplace"), is_row=True)
     except (ValueError, TypeError, RecursionError) as error:
         text = json.dumps({str(name): repr(value) for name, value in row.items()})
@@ -249,13 +291,8 @@ def _reads_only(action: int, *_: object) -> int:
     return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
 
 
-def _sqlite(url: str, query: str, what: str) -> Iterator[Sequence[object]]:
-    place = Path(url.removeprefix("sqlite:")).expanduser()
-    if re.match(r"[a-z]{2,}:", url) and not url.startswith("sqlite:"):
-        raise UsageError(
-            f"a table is read from SQLite or PostgreSQL; {url.partition(':')[0]}: is neither."
-            " Name the database with --from sqlite:PATH or --from postgresql://HOST/DATABASE"
-        )
+def _sqlite(place: Path, query: str, what: str) -> Iterator[Sequence[object]]:
+    place = place.expanduser()
     if not place.is_file():
         raise StoreError(f"there is no SQLite file {place}; name it with --from sqlite:PATH")
     try:

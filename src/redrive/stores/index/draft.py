@@ -14,8 +14,7 @@ from redrive.stores.index.entries import Entry, Index
 from redrive.stores.record_codec import event_body, fields_to_json
 from redrive.stores.refusals import no_job
 
-_TOOK = 1000
-"""How many jobs of an action one line has."""
+_TOOK = 1000  # how many jobs of an action one line has
 
 
 class Draft:

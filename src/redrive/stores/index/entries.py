@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from redrive.jobs.job import Category, Failure, Job, State
+from redrive.jobs.job import Category, Job, State
 from redrive.stores.index.changes import Change, Purged, Put
 from redrive.stores.index.ledger import Ledger
 from redrive.stores.index.outbox import Place
+from redrive.stores.record_codec import category_from, category_of
 
 
 class Lease(NamedTuple):
@@ -45,27 +46,12 @@ class Queue:
     """Pending jobs, earliest due first."""
     number: int = 0
     oldest: float | None = None
-    """The earliest change of jobs that ended; None if it has to be looked for."""
+    """When the first of its jobs ended; None if it has to be looked for."""
 
 
+@dataclass(slots=True, eq=False)
 class Entry:
     """What is kept in memory of a job."""
-
-    __slots__ = (
-        "died",
-        "due",
-        "failed",
-        "failed_in_run",
-        "group",
-        "id",
-        "key",
-        "place",
-        "queue",
-        "run",
-        "state",
-        "updated",
-        "variant",
-    )
 
     id: str
     state: State
@@ -81,12 +67,18 @@ class Entry:
     key: str | None
     place: Place
 
+    @property
+    def ended(self) -> float:
+        """Since when it counts as ended: a dead letter from its death on, else its last change."""
+        if self.state is State.DEAD and self.died is not None:
+            return min(self.died, self.updated)
+        return self.updated
+
 
 _STATES: Mapping[str, State] = {state.value: state for state in State}
 _CATEGORIES: Mapping[str, Category] = {category.value: category for category in Category}
 _OPEN = frozenset({State.PENDING, State.RUNNING})
-_SLACK = 1000
-"""Leftovers a heap may hold before it is worth building anew."""
+_SLACK = 1000  # leftovers a heap may hold before it is worth building anew
 
 
 class Index(Ledger):
@@ -109,7 +101,9 @@ class Index(Ledger):
         """Make a change part of what is known; `place` is where its body lies."""
         if isinstance(change, Put):
             job = change.job
-            lease = _lease_of(job) if job.state is State.RUNNING else None
+            lease = None
+            if job.state is State.RUNNING:
+                lease = Lease(job.lease, job.holder, job.lease_end, job.boot, job.updated)
             self._put(self._from_job(job, place), lease, job.event)
         elif isinstance(change, Purged):
             self.remove(change.ids)
@@ -124,25 +118,14 @@ class Index(Ledger):
         if state is State.RUNNING:
             number, holder = get("lease", 0), get("holder")
             lease = Lease(number, holder, get("lease_end"), get("boot"), head["updated"])
-        entry = Entry()
-        entry.id = head["id"]
-        entry.state = state
-        entry.due = head["due"]
-        entry.died = get("died_at")
-        entry.updated = head["updated"]
-        entry.failed = bool(get("spent"))
-        entry.failed_in_run = get("failed_in_run", False)
-        failure = get("failure")
-        category = None
-        if failure is not None and (entry.failed or state not in _OPEN):
+        failed, failure, category = bool(get("spent")), get("failure"), None
+        if failure is not None and (failed or state not in _OPEN):
             category = _CATEGORIES.get(failure.get("category"), Category.UNKNOWN)
-        suspect = get("crashes", 0) > 0
-        entry.queue = self._queue(state, head["lane"], head["handler"], suspect, category)
-        entry.group = get("group")
-        entry.variant = get("variant")
-        entry.run = get("run")
-        entry.key = get("key")
-        entry.place = place
+        suspect, fails = get("crashes", 0) > 0, get("failed_in_run", False)
+        queue = self._queue(state, head["lane"], head["handler"], suspect, category)
+        times = (head["due"], get("died_at"), head["updated"])
+        links = (get("group"), get("variant"), get("run"), get("key"))
+        entry = Entry(head["id"], state, queue, *times, failed, fails, *links, place)
         self._put(entry, lease, get("event"))
 
     def remove(self, ids: tuple[str, ...]) -> None:
@@ -173,22 +156,11 @@ class Index(Ledger):
         return entry is not None and entry.queue is queue and entry.due == item[0]
 
     def _from_job(self, job: Job, place: Place) -> Entry:
-        entry = Entry()
-        entry.id = job.id
-        entry.state = job.state
-        entry.due = job.due
-        entry.died = job.died_at
-        entry.updated = job.updated
-        entry.failed = bool(job.spent)
-        entry.failed_in_run = job.failed_in_run
-        category = category_of(job.state, job.failure, failed=entry.failed)
-        entry.queue = self._queue(job.state, job.lane, job.handler, job.crashes > 0, category)
-        entry.group = job.group
-        entry.variant = job.variant
-        entry.run = job.run
-        entry.key = job.key
-        entry.place = place
-        return entry
+        category = category_from(category_of(job))
+        queue = self._queue(job.state, job.lane, job.handler, job.crashes > 0, category)
+        times = (job.due, job.died_at, job.updated)
+        fails, cause = (bool(job.spent), job.failed_in_run), (job.group, job.variant)
+        return Entry(job.id, job.state, queue, *times, *fails, *cause, job.run, job.key, place)
 
     def _put(self, entry: Entry, lease: Lease | None, event: str | None) -> None:
         one = entry.id
@@ -215,8 +187,8 @@ class Index(Ledger):
             heapq.heappush(queue.heap, (entry.due, one))
             if len(queue.heap) > 2 * queue.number + _SLACK:
                 queue.heap = sorted({item for item in queue.heap if self.is_waiting(queue, item)})
-        elif queue.number == 1 or (queue.oldest is not None and entry.updated < queue.oldest):
-            queue.oldest = entry.updated
+        elif queue.number == 1 or (queue.oldest is not None and entry.ended < queue.oldest):
+            queue.oldest = entry.ended
 
     def _leave(self, entry: Entry) -> None:
         if entry.run is not None:
@@ -225,7 +197,7 @@ class Index(Ledger):
         queue.number -= 1
         if entry.state is State.RUNNING:
             self.running.pop(entry.id, None)
-        elif queue.oldest == entry.updated:
+        elif queue.oldest == entry.ended:
             queue.oldest = None
 
     def look_for_oldest(self) -> None:
@@ -237,8 +209,8 @@ class Index(Ledger):
         }
         for entry in self.entries.values() if lost else ():
             queue = entry.queue
-            if queue in lost and (queue.oldest is None or entry.updated < queue.oldest):
-                queue.oldest = entry.updated
+            if queue in lost and (queue.oldest is None or entry.ended < queue.oldest):
+                queue.oldest = entry.ended
 
     def first_waiting(self, queue: Queue) -> tuple[float, str] | None:
         """Return the first item that still waits; drops the leftovers above it."""
@@ -257,14 +229,3 @@ class Index(Ledger):
         if found is None:
             found = self.queues[name] = Queue(*name, [])
         return found
-
-
-def category_of(state: State, failure: Failure | None, *, failed: bool) -> Category | None:
-    """Return the category a job counts under: an open job's failure of a former life does not."""
-    if failure is None or (state in _OPEN and not failed):
-        return None
-    return failure.category
-
-
-def _lease_of(job: Job) -> Lease:
-    return Lease(job.lease, job.holder, job.lease_end, job.boot, job.updated)

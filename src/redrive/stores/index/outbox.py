@@ -41,8 +41,7 @@ class Outbox:
         self.waiting: dict[int, Waiting] = {}
         self._lines: dict[tuple[str, str], list[int]] = {}
         """The numbers of one subscription and job, oldest first."""
-        self._due: dict[str, list[tuple[float, int]]] = {}
-        """For each subscription."""
+        self._due: dict[str, list[tuple[float, int]]] = {}  # for each subscription
         self._held: set[int] = set()
 
     def add(self, event: Queued, place: Place) -> None:

@@ -29,10 +29,8 @@ Load = Callable[[Entry], Job]
 Check = Callable[[Entry], bool]
 
 _LAST = "\U0010ffff"
-_AT_ONCE = 250
-"""How many jobs are read for a tag or a text before the clock is."""
-_SOME = 1000
-"""How many jobs are put in the order of their changes at once, unless a page has more."""
+_AT_ONCE = 250  # how many jobs are read for a tag or a text before the clock is
+_SOME = 1000  # how many jobs are put in the order of their changes at once, unless a page has more
 
 
 def _find_in_time(index: Index, load: Load, query: Query, now: float) -> Page:
@@ -52,8 +50,7 @@ def _find_in_time(index: Index, load: Load, query: Query, now: float) -> Page:
     else:
         last = None
     cursor = _cursor(query, last) if last is not None else None
-    jobs = [without_history(load(entry)) for entry in found]
-    return Page(jobs, cursor, Scope(looked, len(index.entries)))
+    return Page(_jobs(load, query, found), cursor, Scope(looked, len(index.entries)))
 
 
 def _in_order(index: Index, query: Query, now: float, fits: Check | None = None) -> Iterator[Entry]:
@@ -68,6 +65,10 @@ def _in_order(index: Index, query: Query, now: float, fits: Check | None = None)
         if len(some) < _SOME:
             return
         query = replace(query, cursor=_cursor(query, some[-1]))
+
+
+def _jobs(load: Load, query: Query, found: Iterable[Entry]) -> list[Job]:
+    return [load(entry) if query.history else without_history(load(entry)) for entry in found]
 
 
 def _changed(entry: Entry) -> tuple[float, str]:
@@ -97,7 +98,7 @@ class SearchStore(RecordStore):
         rows = list(islice(_in_order(self.index, query, self.now(), fits), most + 1))
         page = rows[:most]
         cursor = _cursor(query, page[-1]) if page and len(rows) > most else None
-        return Page([without_history(self._load(entry)) for entry in page], cursor)
+        return Page(_jobs(self._load, query, page), cursor)
 
     @reads
     def counts(self) -> list[Count]:

@@ -45,8 +45,7 @@ class _Auditor:
         job = lines.job_of(raw, found)
         before = self.states.get(job.id, job.state)
         if job.state is not before and job.state not in TRANSITIONS[before]:
-            msg = f"job {job.id} went from {before} to {job.state}"
-            raise ValueError(msg)
+            raise ValueError(f"job {job.id} went from {before} to {job.state}")
         self.states[job.id] = job.state
 
     def _complain(self, offset: int, what: str, remedy: str) -> None:

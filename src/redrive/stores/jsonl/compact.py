@@ -25,8 +25,7 @@ from redrive.stores.jsonl.journal import Journal
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage
 
-SMALLEST = 8 << 20
-"""A file below this many bytes is not worth rewriting."""
+SMALLEST = 8 << 20  # a file below this many bytes is not worth rewriting
 _GARBAGE = 0.75
 _CHUNK = 1 << 20
 

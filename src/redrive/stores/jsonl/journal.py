@@ -208,11 +208,10 @@ class Journal:
             self.reading = Reading(len(first), line.seq - 1, line.seq - 1, (0, first[:80]))
             self.reading.damage.append(Damage(0, len(first)))
         elif raw.strip(b"\0"):
-            msg = (
+            raise StoreForeign(
                 f"{self.place} is not a Redrive journal: Redrive did not write its first line; "
                 "name another file"
             )
-            raise StoreForeign(msg)
         else:
             self.header = Header("", 0, 0)
             self.reading = Reading(0, 0, 0)

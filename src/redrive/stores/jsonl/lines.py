@@ -27,12 +27,11 @@ from redrive.jobs.job import Action, Job
 from redrive.jobs.records import BLANK
 from redrive.stores._codec import (
     action_from_dict,
-    action_to_dict,
-    attempt_to_dict,
     check_types,
     encode,
     head_to_dict,
     job_from_dict,
+    record_to_dict,
 )
 from redrive.stores.counting import SPANS, Tick, counts_from_dict
 from redrive.stores.group_codec import group_from_dict, group_to_json
@@ -55,16 +54,14 @@ _PLAIN_HEAD = re.compile(
 )
 """What `_plain_body` writes, unless it holds escapes or odd times."""
 START = b'{"crc":"'
-_COVERED = 16
-"""Where the checked part of a line begins: behind the digits of its checksum."""
+_COVERED = 16  # where the checked part of a line begins: behind the digits of its checksum
 _PAYLOAD = ',"payload":'
 _HISTORY = ',"history":'
 
 
 def _no_number(word: str) -> float:
     """Refuse NaN, Infinity and 1e999, which no order holds for."""
-    msg = f"{word:.80} is not a finite number"
-    raise TypeError(msg)
+    raise TypeError(f"{word:.80} is not a finite number")
 
 
 def _finite(digits: str) -> float:
@@ -218,16 +215,14 @@ def change_of(raw: bytes, found: Line) -> Change | None:
     try:
         return read(kind, value)
     except (ValueError, AttributeError) as error:
-        msg = f"a {found.kind} cannot be {value!r:.80}"
-        raise TypeError(msg) from error
+        raise TypeError(f"a {found.kind} cannot be {value!r:.80}") from error
 
 
 def change_at(raw: bytes, found: Line) -> Change:
     """Read any line that changes something."""
     change = c.Put(job_of(raw, found)) if found.kind == "job" else change_of(raw, found)
     if change is None:
-        msg = f"a {found.kind} is not a change"
-        raise ValueError(msg)
+        raise ValueError(f"a {found.kind} is not a change")
     return change
 
 
@@ -290,7 +285,7 @@ _WRITERS: dict[str, Callable[[Any], object]] = {
     "delivered": lambda change: change.numbers,
     "group": lambda change: json.loads(group_to_json(change)),
     "tick": lambda change: {"at": change.at, "counts": change.counts._asdict()},
-    "act": action_to_dict,
+    "act": record_to_dict,
     "took": lambda change: {
         "action": change.action,
         "jobs": [(one, json.loads(fields)) for one, fields in change.jobs],
@@ -304,7 +299,7 @@ def _job_body(job: Job) -> bytes:
         return body
     value: dict[str, Any] = {"job": head_to_dict(job)}
     if job.history:
-        value["history"] = [attempt_to_dict(attempt) for attempt in job.history]
+        value["history"] = [record_to_dict(attempt) for attempt in job.history]
     return b'%b,"payload":%b' % (_text(value)[1:-1], _embedded(job.payload))
 
 

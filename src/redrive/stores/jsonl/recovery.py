@@ -41,8 +41,7 @@ from redrive.stores.jsonl.lines import Line
 LONGEST = 1 << 28
 """A line longer than this is none: reading zeros or noise must not fill the memory."""
 
-HEADER = 4096
-"""The first line is shorter than this."""
+HEADER = 4096  # the first line is shorter than this
 
 _SMALL = 1 << 22
 _LENGTH_BITS = 32

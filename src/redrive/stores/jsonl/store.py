@@ -238,8 +238,7 @@ class JsonlStore(EngineStore):
 
     def _check_writable(self) -> None:
         if self._read_only:
-            msg = f"{self._place} was opened read-only"
-            raise StoreReadOnly(msg)
+            raise StoreReadOnly(f"{self._place} was opened read-only")
 
     def __del__(self) -> None:
         # A store that was never closed, or never opened, must not leave its files open.

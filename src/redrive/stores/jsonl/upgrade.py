@@ -18,8 +18,7 @@ from redrive.stores.group_codec import mark_from
 from redrive.stores.index.changes import Bucket, Change, Folded, Noted, Put
 from redrive.stores.jsonl.journal import Journal
 
-_GROUP = "group:"
-"""How the names of notes about groups began."""
+_GROUP = "group:"  # how the names of notes about groups began
 
 
 def changes(journal: Journal, now: float) -> Iterator[Change]:

@@ -123,10 +123,11 @@ class Database:
         return self._persist(lambda: self._answered(work, recall))
 
     @functools.cached_property
-    def name(self) -> str:
-        """The name of the database, as the server knows it."""
-        (name,) = self.direct(lambda tx: tx.one("database")) or ("",)
-        return str(name)
+    def names(self) -> tuple[str, str]:
+        """The name of the database, as the server knows it, and the server's id, if all may read it."""
+        name, is_open = self.direct(lambda tx: tx.one("database")) or ("", False)
+        (server,) = (is_open and self.direct(lambda tx: tx.one("server_id"))) or ("",)
+        return str(name), str(server)
 
     def stands_in(self) -> float | None:
         """Return the time of the clock that replaces the server's in tests; else None."""

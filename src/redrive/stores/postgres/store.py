@@ -205,8 +205,8 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         self._check_writable()
         failed = [(job.failure, last_release(job)) for job in jobs if job.failure is not None]
         self._places.learn(lambda work: self._database.write(work, synced=True), failed)
-        name = self._database.name
-        return Adding(self._database, name, jobs, self._spot, self._extras(jobs), self._patience)
+        names = self._database.names
+        return Adding(self._database, *names, jobs, self._spot, self._extras(jobs), self._patience)
 
     def claim(
         self,

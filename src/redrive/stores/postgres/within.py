@@ -38,6 +38,8 @@ class Adding:
     database: Database
     name: str
     """The name of the store's database."""
+    server: str
+    """The id of its server; empty if not everybody may read it."""
     jobs: Sequence[Job]
     place: Callable[[Job], Spot]
     extras: Extras
@@ -47,8 +49,9 @@ class Adding:
     def conversation(self) -> Conversation[list[Job]]:
         """Add the jobs; return the answer for each."""
         texts = self.database.queries.texts
-        name, begun, exists = json.loads((yield texts["within"].decode(), None))
-        self._check_place(name, exists=exists)
+        asked = texts["within" if self.server else "within_any"].decode()
+        name, server, begun, exists = json.loads((yield asked, None))
+        self._check_place(name, server, exists=exists)
         there: dict[str, Job] = {}
         for _ in range(_LOOKS):
             fresh, answers = adding.sorted_out(self.jobs, there.values(), self.place)
@@ -81,12 +84,19 @@ class Adding:
         }
         return json.dumps(request, ensure_ascii=False)
 
-    def _check_place(self, name: str, *, exists: bool) -> None:
+    def _check_place(self, name: str, server: str, *, exists: bool) -> None:
         if name != self.name:
             msg = (
                 f"the connection given as `within` is to the database {name!r}, but the store "
                 f"{self._url} is in {self.name!r}; use a connection to {self.name!r}, or keep the "
                 f"store in {name!r}"
+            )
+            raise UsageError(msg)
+        if server != self.server:
+            msg = (
+                f"the connection given as `within` is to a database {name!r} on another server "
+                f"(system identifier {server}) than the store {self._url} ({self.server}); "
+                "use a connection to the store's server"
             )
             raise UsageError(msg)
         if not exists:

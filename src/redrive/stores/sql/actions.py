@@ -22,8 +22,7 @@ from redrive.stores.sql.outbox import (
 from redrive.stores.sql.rows import readable_rows
 from redrive.stores.sql.tx import Row, Tx
 
-ROW = "_row"
-"""What a job that was read carries beside its fields: the number of its row."""
+ROW = "_row"  # what a job that was read carries beside its fields: the number of its row
 
 
 class SqlActions(SqlOutbox):

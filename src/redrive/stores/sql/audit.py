@@ -18,8 +18,7 @@ from redrive.stores.sql.tx import Row, Tx
 Found = Iterator[tuple[str, str]]
 """Where something is wrong, and what."""
 
-_MOST = 1000
-"""Rows that are read at once, and problems of one kind that are named."""
+_MOST = 1000  # rows that are read at once, and problems of one kind that are named
 _REPORT = "export the jobs and import them into a new store; please report it"
 
 

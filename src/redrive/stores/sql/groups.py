@@ -30,8 +30,7 @@ Spot = tuple[int | None, int | None]
 """The numbers of a failure's group and variant."""
 Seen = tuple[Failure, str | None]
 """A failure and the release it was seen in."""
-_Spots = dict[tuple[str, str], Spot]
-"""Spots by fingerprint and text of the variant."""
+_Spots = dict[tuple[str, str], Spot]  # spots by fingerprint and text of the variant
 
 
 class Places:

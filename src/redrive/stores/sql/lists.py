@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from redrive.errors import StoreDamaged
-from redrive.jobs.job import Group, Job, State
+from redrive.jobs.job import Attempt, Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query
 from redrive.stores.record_codec import category_from
@@ -58,20 +58,18 @@ class SqlLists(SqlGroups):
 
         def work(tx: Tx) -> Job | None:
             row = tx.one("by_id", (job_id,))
-            if row is None:
-                return None
-            job, records = self._job_of(row), tx.all("attempts", (row[0],))
-            try:
-                return evolve(job, history=tuple(attempt_from_json(text) for (text,) in records))
-            except StoreDamaged as error:
-                msg = f"job {job_id}: {error}"
-                raise StoreDamaged(msg) from error
+            return None if row is None else _with_history(tx, [self._job_of(row)])[0]
 
         return self._read(work)
 
     def find(self, query: Query) -> Page:
         """Return a page of jobs, newest first; see the contract."""
-        return self._read(lambda tx: self._find(tx, query))
+
+        def work(tx: Tx) -> Page:
+            page = self._find(tx, query)
+            return page._replace(jobs=_with_history(tx, page.jobs)) if query.history else page
+
+        return self._read(work)
 
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""
@@ -105,3 +103,15 @@ class SqlLists(SqlGroups):
             )
 
         return self._read(work)
+
+
+def _with_history(tx: Tx, jobs: list[Job]) -> list[Job]:
+    """Return these jobs with their attempts; StoreDamaged names the job whose attempt cannot be read."""
+    histories: dict[str, list[Attempt]] = {job.id: [] for job in jobs}
+    for job_id, record in tx.all("histories", (tx.array(histories),)):
+        try:
+            histories[job_id].append(attempt_from_json(record))
+        except StoreDamaged as error:
+            msg = f"job {job_id}: {error}"
+            raise StoreDamaged(msg) from error
+    return [evolve(job, history=tuple(histories[job.id])) for job in jobs]

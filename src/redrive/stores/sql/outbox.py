@@ -81,8 +81,7 @@ class Reports:
 class SqlOutbox(SqlBase):
     """The verbs about events, alerts, plans and the jobs of an action."""
 
-    _changes = 0
-    """How often subscriptions were changed here."""
+    _changes = 0  # how often subscriptions were changed here
     _known: tuple[int, float, Reports] = (-1, 0.0, Reports({}))
     """The subscriptions, how many changes that was after, and when they were read."""
 

@@ -82,11 +82,10 @@ def action_from_row(row: Row) -> Action:
     try:
         details = _object(detail) if detail else {}
     except UNREADABLE as error:
-        msg = (
+        raise StoreDamaged(
             f"action A{number} cannot be read: its detail is not what Redrive wrote; "
             "`redrive verify` lists all such rows"
-        )
-        raise StoreDamaged(msg) from error
+        ) from error
     return Action(
         number=number,
         at=at,

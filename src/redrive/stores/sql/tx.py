@@ -22,8 +22,7 @@ from redrive.stores.contract import Store
 R = TypeVar("R")
 Row = tuple[Any, ...]
 Args = Sequence[object]
-LAST = "\U0010ffff"
-"""Sorts after everything a name can continue with."""
+LAST = "\U0010ffff"  # sorts after everything a name can continue with
 
 _HERE = Path(__file__).parent  # not by importlib.resources, which takes as long as all of us
 _NAME = re.compile(r"^-- name: (\w+).*\n", re.MULTILINE)
@@ -43,8 +42,7 @@ def load_queries(dialect: str, **given: str) -> dict[str, str]:
             bodies = (_COMMENT.sub("", body).strip() for body in parts[2::2])
             for name, body in zip(parts[1::2], bodies, strict=True):
                 if name in found:
-                    msg = f"{file.name}: there is another statement named {name!r}"
-                    raise ValueError(msg)
+                    raise ValueError(f"{file.name}: there is another statement named {name!r}")
                 found[name] = _DIALECTS[dialect](body) if folder == "shared" else body
     while open_ones := [name for name, text in found.items() if _INCLUDE.search(text)]:
         for name in open_ones:

@@ -31,8 +31,7 @@ from redrive.stores.sqlite.changing import (
 from redrive.stores.sqlite.rows import ROW, readable
 from redrive.stores.sqlite.tx import SqliteTx
 
-_AT_ONCE = 25
-"""How many rows `insert_attempts` takes."""
+_AT_ONCE = 25  # how many rows `insert_attempts` takes
 
 
 def settle(

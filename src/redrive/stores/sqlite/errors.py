@@ -27,8 +27,7 @@ KNOWN = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 """What a database raises that `translate` has words for."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_PROBE = 65_536
-"""Bytes that must fit for a failed write not to be called a full disk."""
+_PROBE = 65_536  # bytes that must fit for a failed write not to be called a full disk
 
 
 @contextlib.contextmanager

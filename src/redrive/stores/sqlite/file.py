@@ -62,7 +62,7 @@ class SqliteFile:
         self.settings = settings
         self.place = settings.place
         self._watch = Watch(settings.place)
-        self._lock = FileLock(_lock_place(self.place), settings.patience)
+        self._lock = FileLock(self.place.with_name(self.place.name + ".lock"), settings.patience)
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._synchronous = -1
@@ -313,10 +313,6 @@ class SqliteFile:
         finally:
             lock.close()
         return True
-
-
-def _lock_place(place: Path) -> Path:
-    return place.with_name(place.name + ".lock")
 
 
 _open_files: weakref.WeakSet[SqliteFile] = weakref.WeakSet()

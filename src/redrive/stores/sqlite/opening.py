@@ -18,14 +18,12 @@ from redrive.stores.contract import check_newest, check_version
 from redrive.stores.sqlite import upgrade
 from redrive.stores.sqlite.errors import foreign
 
-APPLICATION_ID = 0x52647276
-"""`Rdrv` in the file's header: how `file` and we recognise a store."""
+APPLICATION_ID = 0x52647276  # `Rdrv` in the file's header: how `file` and we recognise a store
 
 FULL, NORMAL = 2, 1
 """`PRAGMA synchronous`: synced at every commit, or only when the log is taken over."""
 
-VERSION = 2
-"""The version of the schema that this program reads and writes."""
+VERSION = 2  # the version of the schema that this program reads and writes
 SCHEMA = Path(__file__).parent.parent.joinpath("sql", "sqlite", "schema.sql").read_text("utf-8")
 
 _STRICT_SINCE = (3, 37)
@@ -81,11 +79,10 @@ def open_writer(place: Path, patience: float) -> sqlite3.Connection:
     try:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            msg = (
+            raise StoreError(
                 f"{place} cannot be written in WAL mode (SQLite says {mode!r}); "
                 "keep it on a local disk"
             )
-            raise StoreError(msg)
         for setting in _WRITER_SETTINGS:
             connection.execute(setting)
         connection.execute("PRAGMA synchronous = FULL")
@@ -264,12 +261,11 @@ def _check_old(connection: sqlite3.Connection, place: Path, at_most: int | None)
         check_version(url_of(place), 1, VERSION)
     needed, free = int(jobs * _BYTES_A_JOB + 2 * failures), free_bytes(place)
     if free < needed:
-        msg = (
+        raise StoreFull(
             f"{place} needs about {needed:,} bytes of free disk for the migration to schema {VERSION}; "
             f"found {free:,}. Free space, then run `redrive migrate --store {place}`; nothing was "
             "changed"
         )
-        raise StoreFull(msg)
 
 
 _BYTES_A_JOB = 1000

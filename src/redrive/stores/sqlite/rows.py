@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from redrive.jobs.job import TERMINAL, Job
 from redrive.jobs.transitions import Changed, is_suspect
+from redrive.stores.record_codec import COLUMNS as JOB_COLUMNS
 from redrive.stores.record_codec import (
     at_of,
     blank_fields,
@@ -19,33 +20,16 @@ from redrive.stores.record_codec import (
 from redrive.stores.sql.rows import UNREADABLE, damaged_job, readable_rows
 from redrive.stores.sql.tx import Row
 
-FIELDS = {
-    "id": "id",
-    "state": "state",
-    "lane": "lane",
-    "handler": "handler",
-    "created": "created",
-    "due": "due",
-    "updated": "updated",
-    "attempts": "attempts",
-    "lease": "lease",
-    "max_attempts": "ceiling",
-    "key": "key",
-    "event": "event",
-    "first_failed": "first_failed",
-    "group": "cause",
-    "variant": "variant",
-    "run": "run",
-    "holder": "holder",
-    "lease_end": "lease_end",
-    "boot": "boot",
-}
+_TEXTS = ("payload", "original")  # columns of a table of their own
+_RENAMED = {"max_attempts": "ceiling", "group": "cause"}
+FIELDS = {name: _RENAMED.get(name, name) for name in JOB_COLUMNS if name not in _TEXTS}
 """The fields of a job that are columns of `jobs`, and the names of these columns."""
-READ = ", ".join(("n", *FIELDS.values(), "payload", "original", "given", "more"))
+READ = ", ".join(("n", *FIELDS.values(), *_TEXTS, "given", "more"))
 """What every query that reads whole jobs selects."""
 ROW, FILE = "_row", "_file"
 """What a stored job carries beside its fields: its number, and if it was claimed, whose number that is."""
 
+_READ_FIELDS = (ROW, *FIELDS, *_TEXTS)
 _OWN = ("n", "id", "lane", "handler", "created", "due", "updated", "at", "ceiling")
 _USUAL: dict[str, str | int | None] = {
     "state": "pending",
@@ -53,17 +37,8 @@ _USUAL: dict[str, str | int | None] = {
     "category": "",
     "attempts": 0,
     "lease": 0,
-    "key": None,
-    "event": None,
-    "first_failed": None,
-    "cause": None,
-    "variant": None,
-    "run": None,
-    "holder": None,
-    "lease_end": None,
-    "boot": None,
-    "given": None,
-    "more": None,
+    **dict.fromkeys(("key", "event", "first_failed", "cause", "variant", "run")),
+    **dict.fromkeys(("holder", "lease_end", "boot", "given", "more")),
 }
 """What most new jobs have in these columns. To bind a value takes SQLite as long as to store it."""
 _USUAL_VALUES = tuple(_USUAL.values())
@@ -168,33 +143,8 @@ def values_written(change: Changed, plan: Written, more: str | None) -> list[obj
 
 def job_from_row(row: Row) -> Job:
     """Return the job of a row of READ, with its number; StoreDamaged if it cannot be read."""
-    fields = blank_fields()
-    (
-        fields[ROW],
-        fields["id"],
-        fields["state"],
-        fields["lane"],
-        fields["handler"],
-        fields["created"],
-        fields["due"],
-        fields["updated"],
-        fields["attempts"],
-        fields["lease"],
-        fields["max_attempts"],
-        fields["key"],
-        fields["event"],
-        fields["first_failed"],
-        fields["group"],
-        fields["variant"],
-        fields["run"],
-        fields["holder"],
-        fields["lease_end"],
-        fields["boot"],
-        fields["payload"],
-        fields["original"],
-        given,
-        more,
-    ) = row
+    fields, (given, more) = blank_fields(), row[-2:]
+    fields.update(zip(_READ_FIELDS, row, strict=False))  # all but the two
     try:
         return job_from_fields(fields, given, more)
     except UNREADABLE as error:

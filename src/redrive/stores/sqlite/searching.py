@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from time import monotonic
 
 from redrive.jobs.job import Category, Job, State
@@ -20,16 +21,14 @@ from redrive.stores.sql.tx import LAST
 from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 
-FEW = 20_000
-"""Up to so many jobs of a state are sorted rather than looked for in the order of ids."""
+FEW = 20_000  # up to so many jobs of a state are sorted rather than looked for in the order of ids
 FIRST_CHUNK, CHUNK = 250, 2000
 """How many jobs are looked at before the clock is, where no index answers; twice as many each time."""
 OF_KIND = (
     "state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ? "
     "AND category = ?"
 )
-_MORE = r"replace(more, '\u0000', '\ufffd')"
-"""SQLite's JSON functions end a text at a NUL."""
+_MORE = r"replace(more, '\u0000', '\ufffd')"  # SQLite's JSON functions end a text at a NUL
 _TEXT = f"""(
     instr(fold(json_extract({_MORE}, '$.failure.type')), ?)
     OR instr(fold(json_extract({_MORE}, '$.failure.message')), ?)
@@ -111,21 +110,14 @@ def _candidates(
         where = _conditions(tx, query, after, "updated")
         where.add("+state IN (SELECT value FROM json_each(?))", tx.array(sorted(states)))
         return _select(tx, named[0][0], where, query, most)
-    if not query.by_change and len(states) == len(State) and not _is_narrow(query):
+    is_narrow = query.handler or query.lane or query.category
+    if not query.by_change and len(states) == len(State) and not is_narrow:
         return _select(tx, "jobs_by_id", _conditions(tx, query, after, "updated"), query, most)
     found: list[Found] = []
     for state in states:
         found += _of_state(tx, state, query, after, most)
-    found.sort(key=None if query.by_change else _id, reverse=True)
+    found.sort(key=None if query.by_change else itemgetter(1), reverse=True)
     return found[:most]
-
-
-def _id(one: Found) -> str:
-    return one[1]
-
-
-def _is_narrow(query: Query) -> bool:
-    return bool(query.handler or query.lane or query.category)
 
 
 def _names(tx: SqliteTx, query: Query) -> list[tuple[str, str, tuple[object, ...]]]:
@@ -297,7 +289,8 @@ def counts(tx: SqliteTx) -> list[Count]:
         for lane, handler, category, at in tx.all("kinds", (state._value_, suspect)):
             args = (state._value_, suspect, lane, handler, category)
             (jobs,) = tx.one("count_kind", args) or (0,)
-            take(state, lane, category, jobs, at)
+            changed = tx.one("oldest_death", args[2:]) if state is State.DEAD else None
+            take(state, lane, category, jobs, min(at, *(changed or (at,))))
     for lane, category, jobs in tx.all("count_running"):
         take(State.RUNNING, lane, category, jobs, 0.0)
     return [

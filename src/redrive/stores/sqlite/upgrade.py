@@ -26,13 +26,11 @@ from redrive.stores.sqlite.rows import COLUMNS, insert, row_of
 _KEPT_TABLES = {"payloads", "attempts", "acts", "notes", "note_versions", "migrations"}
 _MADE = re.compile(r"CREATE (?:UNIQUE )?(TABLE|INDEX) (\w+)")
 _AT_ONCE = 1000
-_MARK = "group:"
-"""What people said of a group was a note whose name began so."""
+_MARK = "group:"  # what people said of a group was a note whose name began so
 _RENAMED = {"max_attempts": "own_max_attempts", "ceiling": "max_attempts", "cause": "group"}
 """Columns of version 1 whose names differ from the job's fields."""
 _DERIVED = ("suspect", "category", "at")
-_TEXTS = ("spent", "failure", "tags", "resolution", "origin")
-"""Columns of version 1 that hold JSON."""
+_TEXTS = ("spent", "failure", "tags", "resolution", "origin")  # columns of version 1 that hold JSON
 
 
 class _Death(NamedTuple):

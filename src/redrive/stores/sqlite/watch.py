@@ -52,12 +52,11 @@ class Watch:
     def check_log(self) -> None:
         """Refuse to go on with a log that is no longer at its place: what it gets would be lost."""
         if self.log_is_lost():
-            msg = (
+            raise StoreLost(
                 f"the log of {self._place} was removed: this program opened and closed the file "
                 "itself, which drops SQLite's locks on it, and another program then removed the log; "
                 "open the store again, and copy a store only from another process"
             )
-            raise StoreLost(msg)
 
     def log_is_lost(self) -> bool:
         """Return True if our log is no longer at its place.

@@ -9,22 +9,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
+from msgspec import Meta
+
 from redrive.alerts import Alerts, listing
 from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
 from redrive.desk.shared_facts import shared_facts
-from redrive.desk.status import Status, status_of
+from redrive.desk.status import Status, Verdict, status_of
 from redrive.desk.system import bounds, system_of
 from redrive.jobs.job import Action, State
 from redrive.runs.run_records import Counts, Run
 from redrive.web.console.visit import Visit
-from redrive.web.messages import PATH, Request
+from redrive.web.messages import NO_NUL, PATH, Request
 
 SLOW, USUAL, FAST = 30.0, 5.0, 2.0
 """Seconds between two refreshes: of charts, of most parts, of a live run."""
 MOST_GROUPS = 200
 STATUSES: tuple[lists.Status, ...] = get_args(lists.Status)
 TOP = 5
+_BANDS = 3
+"""From more lanes without a worker on, one sentence is about all of them."""
 HALF_HOUR = 30
 _DAY = 86_400.0
 _NEWEST = 5
@@ -41,10 +45,11 @@ class Here(Request, kw_only=True):
 
 
 class GroupList(Request, kw_only=True):
-    """Which groups, in which order."""
+    """Which groups, in which order; `q` is part of a title, handler, category or note."""
 
     status: lists.Status = "open"
     sort: lists.Order = "growth"
+    q: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] = ""
 
 
 class OneGroup(Request, kw_only=True):
@@ -92,7 +97,7 @@ def nav(visit: Visit) -> Data:
     seen, now = known or (visit.shared.last("groups"), visit.shared.last("status"))
     return {
         "here": visit.query.here,
-        "groups": len(seen or ()),
+        "groups": visit.texts.at_most(len(seen or ()), MOST_GROUPS),
         "runs": len(live_runs(visit)),
         "lanes": len(now.unserved) if now else 0,
     }
@@ -108,10 +113,11 @@ def overview(visit: Visit) -> Data:
         "title": visit.texts("overview.title", n=dead),
         "health": now,
         "verdict": now.verdict(),
-        "leads_to": _leads_to(now.verdict().why) if now.verdict().level == "INCIDENT" else "",
+        "leads_to": _leads_to(now.verdict()) if now.verdict().level == "INCIDENT" else "",
         "changes": now.changes(),
         "totals": {state.value: now.total(state) for state in State},
         "seen": seen,
+        "many": visit.texts.at_most(len(seen), MOST_GROUPS),
         "rest": dead - sum(row.group.jobs for row in seen[:TOP]),
         "growing": growing[:TOP],
         "oldest": now.oldest(State.DEAD),
@@ -133,24 +139,18 @@ def driven(runs: list[Run]) -> Mapping[int, Run]:
 
 def attention(visit: Visit, now: Status) -> list[Data]:
     """Return what needs a person beside the verdict, each as a text and an address."""
-    grave = [reason.why for reason in now.reasons()[1:] if reason.level == "INCIDENT"]
-    items = [{"text": why, "why": "", "to": _leads_to(why)} for why in grave]
-    late = {lane.lane for lane in now.overdue()}  # the verdict has these
-    items += [
-        {
-            "text": visit.texts(
-                "attention.unserved", lane=lane, span=visit.texts.span(max(0.0, now.now - due))
-            ),
-            "why": now.because.get(lane, ""),
-            "to": "/system",
-        }
-        for lane, due in now.unserved.items()
-        if lane not in late
+    grave = [reason for reason in now.reasons()[1:] if reason.level == "INCIDENT"]
+    items: list[Data] = [
+        {"text": visit.texts.said(one.why), "why": "", "to": _leads_to(one)} for one in grave
     ]
+    late = {lane.lane for lane in now.overdue()}  # the verdict has these
+    items += unserved(
+        visit, now, {lane: due for lane, due in now.unserved.items() if lane not in late}
+    )
     stopped = [run for run in _recent(visit) if run.phase == "stopped"]
     items += [
         {
-            "text": visit.texts("attention.stopped", run=run.id, why=run.why),
+            "text": visit.texts("attention.stopped", run=run.id, why=visit.texts.said(run.why)),
             "why": run.name,
             "to": f"/runs/{run.id}",
         }
@@ -160,10 +160,28 @@ def attention(visit: Visit, now: Status) -> list[Data]:
     return items
 
 
-def _leads_to(why: str) -> str:
-    """Return the page about a reason of the verdict: of the group that it begins with, or of lanes."""
-    name = why.partition(" ")[0]
-    return f"/groups/{name}" if name[:1] == "G" and name[1:].isdigit() else "/system"
+def unserved(visit: Visit, now: Status, lanes: Mapping[str, float]) -> list[Data]:
+    """Return the lanes that nobody serves, each as a text and its reason; many as one."""
+    texts = visit.texts
+    since = {lane: texts.span(max(0.0, now.now - due)) for lane, due in lanes.items()}
+    if len(lanes) > _BANDS:
+        some, oldest = ", ".join(sorted(lanes)[:_BANDS]), min(lanes, key=lambda lane: lanes[lane])
+        text = texts("attention.unserved_many", n=len(lanes), lanes=some, span=since[oldest])
+        return [{"text": text, "why": "", "to": "/system"}]
+    return [
+        {
+            "text": texts("attention.unserved", lane=lane, span=span),
+            "why": now.because.get(lane, ""),
+            "to": "/system",
+        }
+        for lane, span in since.items()
+    ]
+
+
+def _leads_to(verdict: Verdict) -> str:
+    """Return the page about a reason of the verdict: of its group, or of lanes."""
+    group = verdict.why.values.get("group")
+    return f"/groups/{group}" if group else "/system"
 
 
 def _recent(visit: Visit) -> list[Run]:
@@ -206,8 +224,9 @@ def marks(visit: Visit, runs: list[Run]) -> list[tuple[float, str]]:
 def group_list(visit: Visit) -> Data:
     """Read the groups of one status, in order."""
     query: GroupList = visit.query
-    desk, seen = visit.desk, groups(visit)
+    desk, seen, word = visit.desk, groups(visit), query.q.strip().lower()
     tabs = {status: lists.of_status(desk, seen, status) for status in STATUSES}
+    tabs = {name: [row for row in rows if word in _words_of(row)] for name, rows in tabs.items()}
     tabs["all"] = [*tabs["open"], *tabs["resolved"]]
     return {
         "rows": lists.in_order(tabs[query.status], query.sort),
@@ -215,8 +234,16 @@ def group_list(visit: Visit) -> Data:
         "driven": driven(live_runs(visit)),
         "status": query.status,
         "sort": query.sort,
+        "q": query.q,
         "most": MOST_GROUPS,
     }
+
+
+def _words_of(row: Seen) -> str:
+    """Return what a group can be found by."""
+    group = row.group
+    words = (group.name, group.title, *group.handlers, group.category or "", group.record.note)
+    return "\n".join(words).lower()
 
 
 def one_group(visit: Visit) -> Data:
@@ -311,6 +338,7 @@ def system(visit: Visit) -> Data:
     return {
         "health": now,
         "lanes": lists.lanes_of(visit.desk, now),
+        "unserved": unserved(visit, now, now.unserved),
         "total": sum(count.jobs for count in now.counts),
         "store": store,
         "removals": [one for one in bounds(visit.app.submitter, now) if one.oldest is not None],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, cast
 from urllib.parse import unquote
 
 from starlette.requests import Request as HttpRequest
@@ -14,10 +14,15 @@ from starlette.responses import RedirectResponse, Response
 from redrive.errors import RedriveError
 from redrive.web import guard
 from redrive.web.call import Problem, problem_of
-from redrive.web.console.forms import UNDO
+from redrive.web.console.forms import UNDO, back_of, fields_of
 from redrive.web.console.texts import Texts, language_of, languages, texts
 from redrive.web.messages import PATH, Request
-from redrive.web.reads import checked, query_of
+from redrive.web.reads import checked, query_of, read
+
+Search = Literal["", "page", "plan"]
+"""If a request searches jobs one by one: for a page of them, or for all that a plan takes."""
+Runner = Callable[[Callable[[], Response], Search], Awaitable[Response]]
+"""Runs a function on a thread."""
 
 HEADERS: Mapping[str, str] = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -66,6 +71,38 @@ def typed_path(request: HttpRequest) -> dict[str, str]:
     for name, value in path.items():
         checked(value, PATH[name], f"path.{name}")
     return path
+
+
+def is_part(request: HttpRequest) -> bool:
+    """Return True if a page refreshes one of its parts, by itself."""
+    return address_of(request).startswith("/part/")
+
+
+def is_ahead(request: HttpRequest) -> bool:
+    """Return True if nobody may ever see the answer: a preview of a link, or a page loaded ahead."""
+    purposes = [request.headers.get(name, "") for name in ("sec-purpose", "purpose", "x-moz")]
+    return request.method == "HEAD" or any("prefetch" in purpose for purpose in purposes)
+
+
+def address_of(request: HttpRequest) -> str:
+    """Return the path and query that were asked for, without the root."""
+    path = str(request.scope["path"]).removeprefix(root_of(request)) or "/"
+    query = request.scope["query_string"].decode("ascii", "replace")
+    return f"{path}?{query}" if query else path
+
+
+def came_from(request: HttpRequest) -> str:
+    """Return the page of ours that a form was on; the overview if the browser does not say."""
+    referer, host = request.headers.get("referer", ""), request.headers.get("host", "")
+    roots = [f"{scheme}://{host}{root_of(request)}" for scheme in ("http", "https")]
+    pages = [referer.removeprefix(root) for root in roots if referer.startswith(f"{root}/")]
+    return back_of({"back": "".join(pages)})
+
+
+async def form_of(request: HttpRequest) -> dict[str, str]:
+    """Return the fields of a form that was sent from a page of ours."""
+    check_origin(request)
+    return fields_of(await read(request, "application/x-www-form-urlencoded"))
 
 
 def check_origin(request: HttpRequest) -> None:

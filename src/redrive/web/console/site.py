@@ -10,8 +10,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
@@ -19,18 +19,21 @@ from starlette.responses import RedirectResponse, Response
 from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
-from redrive.web import LOOPBACK, guard
 from redrive.web.call import Problem
 from redrive.web.console import activity, edit, views
 from redrive.web.console.assets import by_public_name
-from redrive.web.console.forms import FORMS, Form, back_of, body_of, fields_of
+from redrive.web.console.forms import FORMS, Form, back_of, body_of
 from redrive.web.console.pages import Pages
 from redrive.web.console.parts import PARTS
 from redrive.web.console.requests import (
     HEADERS,
     LANGUAGE,
+    Runner,
+    Search,
+    address_of,
     as_problem,
-    check_origin,
+    form_of,
+    is_part,
     is_same,
     read_notice,
     redirect,
@@ -39,22 +42,18 @@ from redrive.web.console.requests import (
     typed_path,
     typed_query,
 )
-from redrive.web.console.sessions import LONGEST, Session, Sessions, cookie_name
+from redrive.web.console.sessions import Session, Sessions
+from redrive.web.console.sign_in import SignIn
 from redrive.web.console.texts import languages
 from redrive.web.console.views import PAGES, Page
 from redrive.web.console.visit import Place, Shared, Visit
 from redrive.web.health import Health
 from redrive.web.messages import PATH
-from redrive.web.reads import checked, query_of, read
-from redrive.web.tokens import Token, Tokens
+from redrive.web.reads import checked
+from redrive.web.tokens import Tokens
 
-Search = Literal["", "page", "plan"]
-"""If a request searches jobs one by one: for a page of them, or for all that a plan takes."""
-Runner = Callable[[Callable[[], Response], Search], Awaitable[Response]]
-"""Runs a function on a thread."""
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 
-FORM = "application/x-www-form-urlencoded"
 _NOTICE = "_notice"
 _YEAR = 366 * 86_400
 _FOREVER = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
@@ -73,13 +72,14 @@ class Console:
         self._shared = Shared()
         self._pages = Pages()
         self.sessions = Sessions(app, tokens)
+        self._entry = SignIn(self.sessions, self._pages, run, place)
 
     def paths(self) -> dict[str, dict[str, Handler]]:
         """Return the function of each path and method."""
         found: dict[str, dict[str, Handler]] = {
             "/-/{name}": {"GET": self._asset},
             "/part/{name}": {"GET": self._part},
-            "/sign-in": {"GET": self._ask_token, "POST": self._sign_in},
+            "/sign-in": {"GET": self._entry.ask, "POST": self._entry.enter},
             "/sign-out": {"POST": self._sign_out},
             "/language": {"POST": self._language},
             "/jobs/{job}/reveal": {"POST": self._reveal},
@@ -190,8 +190,7 @@ class Console:
 
     async def _language(self, request: HttpRequest) -> Response:
         """Keep the language that somebody chose; it needs no session, so that a sign-in can be read."""
-        check_origin(request)
-        fields = fields_of(await read(request, FORM))
+        fields = await form_of(request)
         language = fields.get("language", "")
         if language not in languages():
             known = ", ".join(languages())
@@ -201,64 +200,9 @@ class Console:
         response.set_cookie(LANGUAGE, language, max_age=_YEAR, path=path, httponly=True)
         return response
 
-    async def _ask_token(self, request: HttpRequest) -> Response:
-        """Show the form for a token; a code of `redrive serve --open` needs none."""
-        query = query_of(request.scope["query_string"])
-        back = back_of({"back": query.get("next", "")})
-
-        def does() -> Response:
-            if self._place.who is not None:
-                return self._sent_to_host(request, back)
-            token = self.sessions.take(query.get("once", ""))
-            if token is None and "once" in query:
-                return self._gate(request, back, "sign_in.used", 401)
-            return self._welcome(request, token, back) if token else self._gate(request, back)
-
-        return await self._run(does, "")
-
-    async def _sign_in(self, request: HttpRequest) -> Response:
-        check_origin(request)
-        fields = fields_of(await read(request, FORM))
-        back = back_of({"back": fields.get("next", "")})
-
-        def does() -> Response:
-            token = self.sessions.sign_in(fields.get("token", "").strip())
-            if token is None:
-                return self._gate(request, back, "sign_in.wrong", 401)
-            return self._welcome(request, token, back)
-
-        return await self._run(does, "")
-
-    def _sent_to_host(self, request: HttpRequest, back: str) -> Response:
-        """Lead somebody to the sign-in of the host program, and back afterwards."""
-        if not self._place.sign_in:
-            return self._gate(request, back, status=401)
-        to = f"{self._place.sign_in}?next={quote(root_of(request) + back, safe='/')}"
-        return RedirectResponse(to, 303, dict(HEADERS))
-
-    def _welcome(self, request: HttpRequest, token: Token, back: str) -> Response:
-        response = redirect(request, back)
-        self._set(request, response, self.sessions.open(token)[1])
-        return response
-
-    def _gate(
-        self, request: HttpRequest, back: str, error: str = "", status: int = 200
-    ) -> Response:
-        t = texts_of(request)
-        html = self._pages.bare(
-            "sign_in.html",
-            t,
-            root_of(request),
-            {"place": self._place, "next": back, "error": t(error) if error else ""},
-        )
-        return Response(html, status, dict(HEADERS), "text/html")
-
     async def _sign_out(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            self.sessions.close(visit.session)
-            response = redirect(request, "/sign-in")
-            response.delete_cookie(self._cookie(request), path=root_of(request) or "/")
-            return response
+            return self._entry.leave(request, visit.session)
 
         return await self._answer(request, does)
 
@@ -271,10 +215,7 @@ class Console:
         search: Search = "",
     ) -> Response:
         """Check who asks, and answer; what goes wrong is a page, too."""
-        form = None
-        if request.method == "POST":
-            check_origin(request)
-            form = fields_of(await read(request, FORM))
+        form = await form_of(request) if request.method == "POST" else None
         return await self._run(partial(self._checked, request, form, does, right), search)
 
     def _checked(
@@ -284,9 +225,9 @@ class Console:
         does: Callable[[Visit], Response],
         right: str,
     ) -> Response:
-        session = self._session(request)
+        session = self._entry.session(request)
         if session is None:
-            return self._no_session(request)
+            return self._entry.first(request)
         visit = self._visit(request, session, form)
         try:
             if not session.token.allows(right):
@@ -299,20 +240,10 @@ class Console:
             response = self._problem(request, visit, error)
         except TimeoutError as error:  # of a search that ran too long
             response = self._problem(request, visit, Problem(504, "too_long", str(error)))
-        cookie = self.sessions.renewed(session)
-        if cookie and "set-cookie" not in response.headers:  # signing out removes it
-            self._set(request, response, cookie)
+        self._entry.renew(request, response, session)
         return response
 
-    def _session(self, request: HttpRequest) -> Session | None:
-        """Return who asks: by the host program if it decides, else by the cookie."""
-        if self._place.who is not None:
-            return self.sessions.of_person(self._place.who(request.scope))
-        return self.sessions.read(request.cookies.get(self._cookie(request)))
-
     def _visit(self, request: HttpRequest, session: Session, form: dict[str, str] | None) -> Visit:
-        query = request.scope["query_string"].decode("ascii", "replace")
-        path = request.scope["path"].removeprefix(root_of(request)) or "/"
         return Visit(
             app=self._app,
             health=self._health,
@@ -325,22 +256,11 @@ class Console:
             texts=texts_of(request),
             shared=self._shared,
             place=self._place,
-            address=f"{path}?{query}" if query else path,
+            address=address_of(request),
             form=form,
-            notice=read_notice(request.cookies.get(self._cookie(request) + _NOTICE, "")),
-            cookie=self._cookie(request),
+            notice=read_notice(request.cookies.get(self._entry.cookie(request) + _NOTICE, "")),
+            cookie=self._entry.cookie(request),
         )
-
-    def _no_session(self, request: HttpRequest) -> Response:
-        path = request.scope["path"].removeprefix(root_of(request))
-        if path.startswith("/part/"):
-            return Response("", 401, dict(HEADERS))
-        query = request.scope["query_string"].decode("ascii", "replace")
-        to = f"{path}?{query}" if query else path
-        if request.method != "GET":
-            to = urlsplit(request.headers.get("referer", "")).path.removeprefix(root_of(request))
-        more = f"?next={quote(to, safe='')}" if to not in {"", "/"} else ""
-        return redirect(request, f"/sign-in{more}")
 
     def _shown(
         self, visit: Visit, template: str, data: Mapping[str, Any], status: int = 200
@@ -373,25 +293,9 @@ class Console:
         problem = as_problem(error)
         if isinstance(error, StoreError):
             log.warning("%s %s: %s", request.method, request.scope["path"], error)
-        if request.scope["path"].removeprefix(root_of(request)).startswith("/part/"):
+        if is_part(request):
             return Response("", problem.status, dict(HEADERS))
         to = back_of(visit.form or {})
         data = {"here": "", "line": "redrive doctor", "problem": problem, "to": to}
         visit = visit if visit.form is None else replace(visit, address=to)
         return self._shown(visit, "error.html", data, problem.status)
-
-    def _cookie(self, request: HttpRequest) -> str:
-        port = request.headers.get("host", "").rpartition(":")[2]
-        return cookie_name(root_of(request), port, self._place.name)
-
-    def _set(self, request: HttpRequest, response: Response, value: str) -> None:
-        is_local = guard.name_of(request.headers.get("host", "")) in LOOPBACK
-        response.set_cookie(
-            self._cookie(request),
-            value,
-            max_age=int(LONGEST),
-            path=root_of(request) or "/",
-            secure=not is_local,
-            httponly=True,
-            samesite="lax",
-        )

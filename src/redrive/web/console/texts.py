@@ -5,16 +5,23 @@ A text may have values in braces. One with a number is a pair, the singular firs
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
 
 from markupsafe import Markup
 
+from redrive.desk.sentences import Sentence
+
 FOLDER = Path(__file__).with_name("texts")
 DEFAULT = "en"
 NAMES = {"en": "English", "ja": "日本語"}
 """What each language calls itself."""
+_VALUE = re.compile(
+    r"(?<= )'[^']*'|\b[0-9A-Z]{26}\b|\b[GR]?\d+(?:,\d{3})*\b|\b(?:pending|running|completed|dead|resolved)\b"
+)
+"""What stays as it is in a stored sentence: quoted values, ids, numbers, groups, runs and states."""
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
@@ -31,6 +38,31 @@ class Texts:
         if isinstance(text, list):
             text = text[0 if n == 1 else -1]
         return Markup(text).format(n="" if n is None else number(n), **values)  # noqa: S704 - ours
+
+    def said(self, sentence: str) -> str:
+        """Return a sentence of the desk in this language; as it is if the catalogue has none for it.
+
+        One that was stored has lost its code: it is looked up whole, with {} for its values.
+        """
+        if not isinstance(sentence, Sentence):
+            text = self._texts.get(f"stored.{_VALUE.sub('{}', sentence)}")
+            return str(text).format(*_VALUE.findall(sentence)) if text else sentence
+        text = self._texts.get(f"said.{sentence.code}")
+        values = {name: self._value(value) for name, value in sentence.values.items()}
+        return str(text).format(**values) if text else sentence
+
+    def _value(self, value: str | float) -> str:
+        if isinstance(value, float):
+            return self.span(value)
+        return number(value) if isinstance(value, int) else value
+
+    def counted(self, jobs: int, why: str) -> str:
+        """Return how many jobs something holds for."""
+        return str(self("counted", n=jobs, why=self.said(why)))
+
+    def at_most(self, count: int, most: int) -> str:
+        """Return a count, with a plus if only so many were read."""
+        return f"{number(count)}+" if count >= most else number(count)
 
     def span(self, seconds: float, *, units: int = 2) -> str:
         """Return a duration in at most so many units: 4 h 38 min."""

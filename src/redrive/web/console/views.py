@@ -85,7 +85,7 @@ def groups(visit: Visit) -> Data:
     return {
         "here": "groups",
         "line": f"redrive groups --sort {sort}{new}",
-        "choice": {"status": query.status, "sort": query.sort},
+        "choice": {"status": query.status, "sort": query.sort, "q": query.q},
     }
 
 
@@ -170,6 +170,7 @@ def plan(visit: Visit) -> Data:
         "line": f"redrive {found.verb} {quote(found.asked)}",
         "plan": found,
         "samples": kept_plans.samples_of(visit.desk, found),
+        "waits": kept_plans.waits_of(visit.desk, found),
         "left": max(0.0, found.expires - visit.desk.store.now()),
         "result": kept_plans.result_of(visit.desk, found),
         "typed": found.eligible > TYPED or found.verb == "discard",

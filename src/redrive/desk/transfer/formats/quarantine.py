@@ -2,38 +2,76 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
+
+from redrive.errors import UsageError
 
 QUARANTINED: Final = {"line", "offset", "reason", "text"}
 """The fields of a line in it, by which `import` knows one that was corrected."""
 
 
 @contextmanager
-def private(place: Path) -> Generator[IO[bytes]]:
-    """Write a file that only its owner may read; it appears whole and synced, or not at all."""
-    part = place.with_name(f"{place.name}.part-{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+def private(place: Path, *, append: bool = False) -> Generator[IO[bytes]]:
+    """Write a file that only its owner may read; it appears whole and synced, or not at all.
+
+    With `append`, what a killed process wrote stays, and what was written appears in any case.
+    """
+    part = _part_of(place)
     try:
-        with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(place)
+        with os.fdopen(_locked(part), "r+b") as file:
+            is_whole = False
+            try:
+                file.truncate(file.seek(0, os.SEEK_END) if append else 0)
+                yield file
+                is_whole = True
+            finally:
+                file.flush()
+                os.fsync(file.fileno())
+                if file.seek(0, os.SEEK_END) if append else is_whole:
+                    part.replace(place)
+                else:
+                    part.unlink()
     except OSError as error:
         if str(error.filename) != str(part):
             raise
         # The user knows nothing of the part.
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(error.errno, "no such directory", str(place.parent)) from None
+        if not append:
+            with suppress(OSError):
+                part.unlink()
         raise OSError(error.errno, error.strerror, str(place)) from None
-    finally:
-        with suppress(OSError):
-            part.unlink()
+
+
+def _part_of(place: Path) -> Path:
+    return place.with_name(f"{place.name}.part")
+
+
+def _locked(part: Path) -> int:
+    """Open the part of a file and lock it; that of a process that was killed is taken over."""
+    import fcntl  # noqa: PLC0415 - not on every system
+
+    while True:
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                raise UsageError(f"{part} can be read by others; remove it, and try again")
+            if part.exists() and os.path.samestat(status, part.stat()):
+                return os.dup(descriptor)
+        except BlockingIOError:
+            msg = f"another process is writing {part}; wait for it, or name another file"
+            raise UsageError(msg) from None
+        finally:
+            os.close(descriptor)
 
 
 class Quarantine(ExitStack):
@@ -43,10 +81,48 @@ class Quarantine(ExitStack):
         super().__init__()
         self._place = place
         self._file: IO[bytes] | None = None
+        self._before: set[bytes] = set()
+
+    def __enter__(self) -> Self:
+        """Take over what an import wrote that was killed."""
+        if _part_of(self._place).exists():
+            self._opened()
+        return self
+
+    @property
+    def has_records(self) -> bool:
+        """True if a file was written."""
+        return self._file is not None
 
     def put(self, line: int, offset: int, reason: str, raw: bytes) -> None:
         """Put a record aside: where it was, what is wrong with it, and every byte of it."""
-        self._file = self._file or self.enter_context(private(self._place))
         text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
         value = {"line": line, "offset": offset, "reason": reason, "text": text}
-        self._file.write(json.dumps(value).encode() + b"\n")
+        written = _UNSAFE.sub(_escaped, json.dumps(value, ensure_ascii=False)).encode() + b"\n"
+        file = self._opened()
+        if not self._before or hashlib.sha256(written).digest() not in self._before:
+            file.write(written)
+
+    def flush(self) -> None:
+        """Pass what was written to the system."""
+        self._opened().flush()
+
+    def _opened(self) -> IO[bytes]:
+        """Return the file; a last line that was not written whole is cut off."""
+        if self._file is None:
+            self._file = self.enter_context(private(self._place, append=True))
+            end = self._file.seek(0)
+            for line in self._file:
+                if line.endswith(b"\n"):
+                    self._before.add(hashlib.sha256(line).digest())
+                    end += len(line)
+            self._file.truncate(self._file.seek(end))
+        return self._file
+
+
+_UNSAFE = re.compile(r"[^\x20-\x7e]")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Leave letters of all languages as they are, and escape what could drive a terminal."""
+    return match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1]

@@ -18,7 +18,7 @@ from redrive.desk.transfer.formats.fields import Fields, Raw, cut, written
 from redrive.desk.transfer.formats.groups import grouped
 from redrive.jobs import ids
 from redrive.jobs.job import TERMINAL, Attempt, Category, Job, Reason, Resolution, State
-from redrive.jobs.records import evolve
+from redrive.jobs.records import altered, evolve
 from redrive.jobs.reports import IMPORTED
 from redrive.payloads import strict_json
 
@@ -181,7 +181,7 @@ def made(
         finished=ended if draft.state in TERMINAL else None,
         died_at=ended if draft.died_at is None and draft.state is State.DEAD else draft.died_at,
         first_failed=next(at for at in firsts if at is not None) if has_failed else None,
-        failure=None if failure is None else replace(failure, traceback=""),
+        failure=None if failure is None else altered(failure, traceback=""),
         lease=history[-1].ordinal if history else 0,
         folded=max(0, failed - len(history)),
         tags=draft.tags,
@@ -190,7 +190,9 @@ def made(
     )
     if isinstance(extra, dict):
         job = _with_extra(job, cast("Fields", extra), asked, is_same)
-    return grouped(evolve(job, resolution=_resolution(job)))
+    if job.state is State.RESOLVED:
+        job = evolve(job, resolution=_resolution(job))
+    return grouped(job)
 
 
 def _history(failings: Sequence[Failing], failed: int, redrives: int) -> tuple[Attempt, ...]:
@@ -216,9 +218,18 @@ def fit_name(text: str) -> str:
     return _UNFIT.sub("_", text)[:64] or "_"
 
 
+def program_name(text: str) -> str:
+    """Make a name of the name of a table or a file; one in another script says nothing."""
+    return fit_name(text) if re.search("[A-Za-z0-9]", text) else IMPORTED
+
+
 def key_of(format: str, ident: str) -> str:  # noqa: A002
     """Return the key under which a record is known: its format and its id."""
-    return visible(f"{format}:{ident}", format)
+    name = format
+    if not _KEY.fullmatch(format):
+        digest = hashlib.sha256(format.encode("utf-8", "surrogatepass")).hexdigest()
+        name = f"{program_name(format)}-{digest[:8]}"
+    return visible(f"{name}:{ident}", format)
 
 
 def visible(key: str, format: str) -> str:  # noqa: A002
@@ -226,7 +237,7 @@ def visible(key: str, format: str) -> str:  # noqa: A002
     if _KEY.fullmatch(key):
         return key
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{fit_name(format)}:{digest}"
+    return f"{program_name(format)}:{digest}"
 
 
 def is_id(text: object) -> bool:

@@ -1,5 +1,5 @@
 -- name: counts -- How many jobs of each state, lane and category there are, and the earliest time of
--- each; kind by kind, along the indexes: each step jumps over the rest of its kind.
+-- each (of dead jobs, of death); kind by kind, along the indexes: each step jumps over the rest of its kind.
 WITH RECURSIVE waiting AS (
     (
         SELECT suspect, lane, handler, category FROM {schema}.open WHERE holder IS NULL
@@ -34,12 +34,18 @@ WITH RECURSIVE waiting AS (
             AND o.handler = waiting.handler AND o.category = waiting.category
     ) AS counted
     UNION ALL
-    SELECT kind.state, kind.lane, kind.category, counted.*
+    SELECT kind.state, kind.lane, kind.category, counted.jobs, least(counted.at, death.at)
     FROM kind CROSS JOIN LATERAL (
         SELECT count(*) AS jobs, min(at) AS at FROM {schema}.ended AS e
         WHERE e.state = kind.state AND e.lane = kind.lane AND e.handler = kind.handler
             AND e.category = kind.category
     ) AS counted
+    LEFT JOIN LATERAL (
+        SELECT {schema}.died(e.more, e.at) AS at FROM {schema}.ended AS e
+        WHERE kind.state = 'dead' AND e.state = 'dead' AND {schema}.died(e.more, e.at) < e.at
+            AND e.lane = kind.lane AND e.handler = kind.handler AND e.category = kind.category
+        ORDER BY 1 LIMIT 1
+    ) AS death ON true
     UNION ALL
     SELECT 'running', lane, category, count(*), min(at) FROM {schema}.open
     WHERE holder IS NOT NULL GROUP BY lane, category

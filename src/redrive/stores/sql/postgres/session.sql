@@ -35,16 +35,25 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
 {bounded};
 SELECT extract(epoch FROM clock_timestamp()), NULL
 
--- name: within -- Asked in a transaction of the caller's, in any driver: which database it is in, when
--- the transaction began, and whether there is a store to add to.
-SELECT CAST(json_build_array(current_database(), CAST(now() AS text),
+-- name: within -- Asked in a transaction of the caller's, in any driver: which database of which server it is
+-- in, when the transaction began, and whether there is a store to add to.
+SELECT CAST(json_build_array(current_database(), CAST(system_identifier AS text), CAST(now() AS text),
+    to_regproc('{schema}.add_within') IS NOT NULL) AS text) FROM pg_control_system()
+
+-- name: within_any -- The same where not everybody may ask for the server.
+SELECT CAST(json_build_array(current_database(), '', CAST(now() AS text),
     to_regproc('{schema}.add_within') IS NOT NULL) AS text)
 
 -- name: add_within -- Add jobs in a transaction of the caller's; see the function.
 SELECT {schema}.add_within(%s)
 
--- name: database -- The name of the database, as the server knows it; a pooler may have another one for it.
-SELECT current_database()::text
+-- name: database -- The name of the database, as the server knows it (a pooler may have another one for it),
+-- and whether everybody may ask which server it is.
+SELECT current_database()::text,
+    has_function_privilege('public', 'pg_catalog.pg_control_system()', 'execute')
+
+-- name: server_id -- What tells this server from all others but its own replicas and copies of its files.
+SELECT system_identifier::text FROM pg_control_system()
 
 -- name: begin_migration -- A transaction of one program at a time, though there may be no schema yet.
 BEGIN ISOLATION LEVEL READ COMMITTED;

@@ -10,8 +10,9 @@
 -- name: numbers -- The numbers of those of these jobs that there are.
 SELECT id, n FROM {schema}.jobs WHERE id = ANY(?::text[])
 
--- name: attempts -- The history of a job, oldest first.
-SELECT record FROM {schema}.attempts WHERE n = ? ORDER BY ordinal
+-- name: histories -- The attempts of these jobs, those of each oldest first.
+SELECT j.id, a.record FROM {schema}.jobs AS j JOIN {schema}.attempts AS a ON a.n = j.n
+WHERE j.id = ANY(?::text[]) ORDER BY a.n, a.ordinal
 
 -- name: remove_attempts -- The histories of purged jobs.
 DELETE FROM {schema}.attempts WHERE n = ANY(?::int8[])

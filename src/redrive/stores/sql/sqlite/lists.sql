@@ -11,6 +11,15 @@ SELECT count(*) FROM (
     LIMIT ?
 )
 
+-- name: died -- When a dead job died; as the index of deaths has it, word for word.
+CAST(substr(more, instr(more, '"died_at":') + 10) AS REAL)
+
+-- name: oldest_death -- When the first job of a kind died, of those that were changed since.
+SELECT {died} FROM jobs INDEXED BY dead_by_death
+WHERE state = 'dead' AND instr(more, '"died_at":') AND {died} < at
+    AND lane = ? AND handler = ? AND category = ?
+ORDER BY {died} LIMIT 1
+
 -- name: count_running -- How many jobs run, by lane and category.
 SELECT lane, category, count(*) FROM jobs WHERE state = 'running' GROUP BY lane, category
 

@@ -42,6 +42,10 @@ CREATE INDEX jobs_by_run ON jobs (run, state, id) WHERE run IS NOT NULL;
 -- These hold `state` as well: without it SQLite reads each row to check what the index promises.
 CREATE INDEX dead_by_id ON jobs (id, state) WHERE state = 'dead';
 CREATE INDEX dead_by_change ON jobs (at, id, state) WHERE state = 'dead';
+-- Only dead jobs that were changed since they died, such as edited ones: a death writes nothing here. Not
+-- by json_extract, which would refuse a change of a damaged row.
+CREATE INDEX dead_by_death ON jobs (lane, handler, category, CAST(substr(more, instr(more, '"died_at":') + 10) AS REAL))
+    WHERE state = 'dead' AND instr(more, '"died_at":') AND CAST(substr(more, instr(more, '"died_at":') + 10) AS REAL) < at;
 CREATE INDEX jobs_by_cause ON jobs (cause, state, variant, handler, category, at, lane, first_failed) WHERE cause IS NOT NULL;
 
 CREATE TABLE payloads (n INTEGER PRIMARY KEY, payload TEXT NOT NULL, original TEXT) STRICT;

@@ -13,11 +13,11 @@
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
     !(name === "open" || name === "checked" || name === "hidden" || (name === "value" && node.matches("input, textarea, select")));
 
-  let paused = false, failures = 0, signedOut = false, seen = clock ? clock.textContent : "";
+  let paused = false, failures = 0, signedOut = false, sending = false, seen = clock ? clock.textContent : "";
   const next = new Map();
   const parts = () => all("[data-every]").filter((part) => Number(part.dataset.every) > 0);
 
-  const isHeld = () => Boolean($("main [data-rows] input:checked, main .menu[open], main form[data-touched], dialog[open]"));
+  const isHeld = () => sending || Boolean($("main [data-rows] input:checked, main .menu[open], main form[data-touched], dialog[open]"));
 
   function say(text, kind) {
     if (beat.textContent !== text) beat.textContent = text;
@@ -25,6 +25,7 @@
   }
 
   function show() {
+    if (sending) return say(words.busy, "still");
     const some = parts().filter((part) => part.id !== "part-nav");
     button.hidden = !some.length || signedOut;
     button.setAttribute("aria-pressed", String(paused));
@@ -75,6 +76,9 @@
     ready();
   });
 
+  // A plan over many jobs takes seconds: say that it is being made. A page of the history is not sending.
+  document.addEventListener("submit", (event) => { sending = event.target.method === "post"; show(); });
+  addEventListener("pageshow", () => { sending = false; show(); });
   button.addEventListener("click", () => { paused = !paused; show(); });
   document.addEventListener("input", (event) => {
     const form = event.target.closest("main form:not([role=search])");
@@ -111,8 +115,8 @@
   document.addEventListener("click", (event) => {
     const copier = event.target.closest("[data-copy]");
     if (copier) {
-      const label = copier.getAttribute("aria-label");
-      copy(copier.dataset.copy).then(() => {
+      const label = copier.getAttribute("aria-label"), text = copier.dataset.copy;
+      copy(text === "#payload" ? document.querySelector(text).textContent : text).then(() => {
         copier.classList.add("done");
         copier.setAttribute("aria-label", copier.dataset.done);
         setTimeout(() => { copier.classList.remove("done"); copier.setAttribute("aria-label", label); }, 1500);

@@ -49,6 +49,7 @@ CREATE TABLE {schema}.open (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 CREATE INDEX open_by_kind ON {schema}.open (suspect, lane, handler, category, at, n) WHERE holder IS NULL;
 CREATE INDEX open_held ON {schema}.open (holder) WHERE holder IS NOT NULL;
+CREATE INDEX open_by_cause ON {schema}.open (cause) WHERE cause IS NOT NULL;
 CREATE INDEX open_by_run ON {schema}.open (run) WHERE run IS NOT NULL;
 
 CREATE TABLE {schema}.ended (
@@ -72,8 +73,15 @@ CREATE TABLE {schema}.ended (
 CREATE INDEX ended_by_kind ON {schema}.ended (state, lane, handler, category, at);
 CREATE INDEX ended_by_run ON {schema}.ended (run, state, id) INCLUDE (n, cause) WHERE run IS NOT NULL;
 CREATE INDEX rest_by_id ON {schema}.ended (state, id) WHERE state <> 'completed';
+-- When a dead job died; its last change where that is not known.
+CREATE OR REPLACE FUNCTION {schema}.died(more text, at float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT coalesce(substring(more FROM '"died_at":(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)')::float8, at)
+$$;
+-- Only dead jobs that were changed since they died, such as edited ones: a death writes nothing here.
+CREATE INDEX dead_by_death ON {schema}.ended (lane, handler, category, {schema}.died(more, at)) WHERE state = 'dead' AND {schema}.died(more, at) < at;
 CREATE INDEX rest_by_change ON {schema}.ended (state, at, id) WHERE state <> 'completed';
-CREATE INDEX ended_by_cause ON {schema}.ended (cause, state, variant, handler, category, at, lane) INCLUDE (first_failed) WHERE cause IS NOT NULL;
+-- Groups are counted in its order, and their jobs found in it, without looking at the table.
+CREATE INDEX ended_by_cause ON {schema}.ended (cause, state, handler, category, at, id) INCLUDE (n, variant, lane) WHERE cause IS NOT NULL;
 
 CREATE TABLE {schema}.attempts (n bigint NOT NULL, ordinal bigint NOT NULL, record text NOT NULL, PRIMARY KEY (n, ordinal));
 

@@ -1,0 +1,162 @@
+"""A console in Japanese has no English sentence but those that people and programs wrote."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import redrive.desk
+from consolekit import BASE, Visitor
+from redrive import Redrive
+from redrive.contrib.demo.bad_night import fill
+from redrive.desk.sentences import Code, Sentence
+from redrive.web.console.texts import FOLDER, texts
+
+JA = {"accept-language": "ja"}
+_WORDS = re.compile(r"[A-Za-z]{2,}(?:[,;:.]? [A-Za-z]{2,})+")
+_ALLOWED = re.compile(
+    r"redrive [a-z]+(?: LANE| module:app| [\w.:-]+)?|JSON Lines|httpx, httpcore|type \w+|bad night"
+)
+_DATA = {"code", "pre", "time", "script", "kbd", "q", "textarea", "option"}
+_VOID = {"meta", "link", "input", "br", "hr", "path", "rect", "circle", "line"}
+_FOREIGN = {"mono", "id", "exc", "at", "end", "said", "err", "who"}
+"""Classes of what a program or a person wrote."""
+
+
+class Visible(HTMLParser):
+    """The texts of a page that the console itself wrote."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._open: list[tuple[str, bool]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = {name: value or "" for name, value in attrs}
+        self.found += [known[n] for n in ("placeholder", "aria-label") if n in known]
+        if tag not in _VOID:
+            foreign = bool(_FOREIGN & set(known.get("class", "").split()))
+            named = "data-open" in known or known.get("lang") == "en" or tag in _DATA
+            self._open.append((tag, foreign or named))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if not any(foreign for _, foreign in self._open):
+            self.found.append(data)
+
+
+def english(html: str, data: list[str]) -> list[str]:
+    """Return the English of a page that is neither data nor a command."""
+    ours = re.compile("|".join(re.escape(text) for text in data))
+    shown = (_ALLOWED.sub("", ours.sub("", text)) for text in Visible(html).found)
+    return [words for text in shown for words in _WORDS.findall(text)]
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("night") / "night.db"
+    fill(path, factor=0.02)
+    with Redrive(path, actor="ada") as app:
+        yield app
+
+
+def data_of(app: Redrive) -> list[str]:
+    """Return what programs and people wrote, the longest first."""
+    groups = app.desk.groups.find(limit=50)
+    runs = app.desk.runs.recent()
+    found = {run.name or run.asked for run in runs} | {p.reason for p in app.desk.lanes.pauses()}
+    failures = [job.failure for job in app.desk.jobs.find(limit=500).jobs]
+    found |= {failure.message for failure in failures if failure}
+    for group in groups:
+        found |= {group.title, group.title.partition(": ")[2], group.title[:80], group.record.note}
+    return sorted((text for text in found if text), key=len, reverse=True)
+
+
+def test_no_page_has_an_english_sentence(night: Redrive) -> None:
+    visitor = Visitor(night)
+    jobs = [page.jobs[0].id for s in ("dead", "pending", "completed", "resolved")
+            if (page := night.desk.jobs.find(f"state:{s}", limit=1)).jobs]  # fmt: skip
+    plans = [
+        visitor.send("/plans", verb=verb, q=q).headers["location"]
+        for verb, q in (("retry", "state:dead"), ("retry", "G1"), ("resolve", "G1 G2"), ("reopen", "state:resolved"))
+    ]  # fmt: skip
+    groups = [f"/groups/{group.name}?whole=true" for group in night.desk.groups.find(limit=20)]
+    pages = ["/", "/groups?status=all", "/jobs", "/runs", "/runs/R1", "/activity", "/system"]
+    errors = ["/runs/R9", "/groups/G99", "/plans/none", "/jobs/01M7K24WZ04JNX87RYXVSPDSEZ", "/nope"]
+    jobs = [f"/jobs/{job}" for job in jobs] + [f"/jobs/{jobs[0]}/edit"]
+    data = data_of(night)
+    for path in [*pages, "/help", "/sign-in", *groups, *jobs, *plans, *errors]:
+        html = visitor.ask("GET", path, headers=JA).text
+        assert 'lang="ja"' in html
+        assert not english(html, data), path
+
+
+def test_refusals_are_japanese(night: Redrive) -> None:
+    visitor = Visitor(night)
+    word = visitor.csrf()
+    job = night.desk.jobs.find("state:dead", limit=1).jobs[0].id
+    plan = visitor.send("/plans", verb="retry", q="state:dead").headers["location"]
+    forms: list[tuple[str, dict[str, str]]] = [
+        (f"/jobs/{job}/discard", {}),
+        ("/plans", {"verb": "retry"}),
+        (f"{plan}/carry-out", {"confirm": "7"}),
+        (f"{plan}/carry-out", {"confirm": "7", "rate": "fast"}),
+        (f"{plan}/carry-out", {"confirm": "7", "stop_on": "many"}),
+    ]
+    for path, fields in forms:
+        answer = visitor.ask(
+            "POST", path, data={"csrf": word, **fields}, headers={**JA, "origin": BASE}
+        )
+        assert answer.status_code in {400, 409}
+        assert not english(answer.text, data_of(night)), path
+
+
+def test_every_sentence_of_the_desk_is_in_the_catalogue() -> None:
+    known = tomllib.loads((FOLDER / "ja.toml").read_text("utf-8"))
+    said = {key.removeprefix("said."): text for key, text in known.items() if key[:5] == "said."}
+    assert said.keys() == set(get_args(Code))
+    calls = [
+        node
+        for file in Path(redrive.desk.__path__[0]).glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sentence"
+    ]
+    assert len(calls) >= 15
+    for call in calls:
+        values = {word.arg for word in call.keywords}
+        codes = [
+            n.value for n in ast.walk(call.args[1]) if isinstance(n, ast.Constant) and n.value != 0
+        ]
+        for code in codes if None not in values else ():
+            assert set(re.findall(r"{(\w+)}", said[code])) <= values, code
+
+
+def test_every_stored_sentence_is_one_that_the_library_makes() -> None:
+    source = "".join(file.read_text("utf-8") for file in Path(redrive.__path__[0]).rglob("*.py"))
+    known = tomllib.loads((FOLDER / "ja.toml").read_text("utf-8"))
+    for key in [key for key in known if key.startswith("stored.") and "object missing" not in key]:
+        for piece in key.removeprefix("stored.").split("{}"):
+            words = " ".join(piece.strip(" ;,'").split(" ")[:2])
+            assert len(words) < 6 or words in source, key
+
+
+def test_values_of_a_sentence_are_written_as_the_language_does() -> None:
+    ja, en = texts("ja"), texts("en")
+    grows = Sentence("G7 grows", "grows", group="G7", died=1200, ago=5400.0, title="A {title}")
+    assert ja.said(grows) == (
+        "G7 が増えています。10分間で1,200件がデッドレターになりました（1時間30分前から）：A {title}"
+    )
+    assert en.said(grows) == "G7 grows"
+    assert ja.said("1,200 of 3,000 failed again") == "3,000件のうち 1,200件が再失敗"
+    assert ja.said("written by {somebody}") == "written by {somebody}"
+    assert ja.said("is part of R12, which has not ended") == "未終了の R12 に含まれています"

@@ -301,6 +301,7 @@ def test_a_payload_secret_never_survives_in_error_text(
 
 
 SIZE = 600_000
+"""A quadratic pattern would take more than the time limit of a test for so much text."""
 
 
 @pytest.mark.parametrize(

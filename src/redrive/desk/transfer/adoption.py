@@ -22,8 +22,7 @@ from redrive.jobs.logger import log
 from redrive.stores import open_store
 from redrive.stores.contract import Store
 
-_LOOKED_AT = 20
-"""Records at the beginning of a file, one of which must be known."""
+_LOOKED_AT = 20  # records at the beginning of a file, one of which must be known
 _CHUNK = 1 << 18
 _OURS = b'{"redrive":"jsonl"'
 

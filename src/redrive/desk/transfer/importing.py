@@ -162,8 +162,7 @@ class _Reader:
         if piece.trouble:
             raise ValueError(piece.trouble)
         if len(piece.raw) > LONGEST:
-            msg = f"is longer than {LONGEST:,} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"is longer than {LONGEST:,} bytes")
         if self._format == OWN or (self._format == AUTO and piece.raw.startswith(_START)):
             return _Read([piece], job_of(piece.raw))
         line = _line(piece, is_checked=piece.is_row and not _ODD.search(piece.raw))
@@ -263,8 +262,7 @@ def _line(piece: Piece, *, is_checked: bool = False) -> Line:
         text = piece.raw.decode()
         value = json.loads(text) if is_checked else strict_json.read(text, max_bytes=LONGEST)
     except (RedriveError, ValueError) as error:
-        msg = f"is not JSON in UTF-8: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"is not JSON in UTF-8: {error}") from error
     return Line(text, value, piece.name)
 
 

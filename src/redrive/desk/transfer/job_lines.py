@@ -28,8 +28,7 @@ from redrive.registry import check_key, check_lane, check_name
 from redrive.stores._codec import encode, head_to_dict, job_from_dict, record_to_dict
 
 VERSION = 1
-_MOST = 2**31
-"""Every whole number of a record is a count; databases keep them up to this."""
+_MOST = 2**31  # every whole number of a record is a count; databases keep them up to this
 _START = f'{{"redrive":{VERSION},"payload":'
 _ID = re.compile(r"(?![GgRr]\d{1,9}$)[0-9A-Za-z_][0-9A-Za-z_-]{3,63}")
 """No id may be read as another word of a selector: G7000 is a group, -abc is anything but abc."""
@@ -55,20 +54,17 @@ def job_of(raw: bytes) -> Job:
         line = raw.decode()
         value = cast("dict[str, Any]", json.loads(line))
     except ValueError as error:
-        msg = f"is not JSON in UTF-8: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"is not JSON in UTF-8: {error}") from error
     version: object = value.get("redrive") if isinstance(value, dict) else None
     if type(version) is not int or not isinstance(value.get("job"), dict):
         msg = f'is not a job: a line starts with {{"redrive":{VERSION},"payload":…,"job":…'
         raise ValueError(msg)
     if version > VERSION:
-        msg = f"has version {version}, this Redrive reads up to {VERSION}; upgrade it"
-        raise ValueError(msg)
+        raise ValueError(f"has version {version}, this Redrive reads up to {VERSION}; upgrade it")
     head: dict[str, Any] = {**value["job"], "history": value.get("history", [])}
     for name in ("tags", "history"):
         if not isinstance(head.get(name, []), list):
-            msg = f"job.{name} must be a list"
-            raise TypeError(msg)
+            raise TypeError(f"job.{name} must be a list")
     strict_json.dumps(head, max_bytes=LONGEST)
     job = job_from_dict(head, _payload(line, value.get("payload")))
     if job.state is State.DEAD and job.died_at is None:  # a line of an older Redrive
@@ -104,11 +100,9 @@ def checked(job: Job) -> Job:
     fields = vars(job)
     for name, plain, fits in _QUESTIONS:
         if type(fields[name]) not in plain and not fits(fields[name]):
-            msg = f"job.{name} cannot be {fields[name]!r}"
-            raise ValueError(msg)
+            raise ValueError(f"job.{name} cannot be {fields[name]!r}")
     if not _ID.fullmatch(job.id):
-        msg = f"{job.id!r} is not an id"
-        raise ValueError(msg)
+        raise ValueError(f"{job.id!r} is not an id")
     check_name(job.handler)
     check_lane(job.lane)
     check_key(job.key)
@@ -120,8 +114,7 @@ def checked(job: Job) -> Job:
         msg = f"is {job.state} and {'has' if job.finished is not None else 'lacks'} an end"
         raise ValueError(msg)
     if any(attempt.ordinal >= following.ordinal for attempt, following in pairwise(job.history)):
-        msg = "has a history whose ordinals do not increase"
-        raise ValueError(msg)
+        raise ValueError("has a history whose ordinals do not increase")
     return job
 
 
@@ -153,7 +146,7 @@ def _questions(kind: type) -> list[tuple[str, Check]]:
     return [(name, _fitting(hint)) for name, hint in hints.items()]
 
 
-def _plain(hint: Any) -> set[object]:
+def _plain(hint: Any) -> set[Any]:
     """Return the types of which every value fits a field, so that nothing more has to be asked."""
     parts = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     return {str, NoneType} & {*parts}

@@ -23,11 +23,10 @@ class NaiveTime(UsageError):
 
 def no_zone() -> tzinfo:
     """Refuse to guess."""
-    msg = (
+    raise NaiveTime(
         "a time in the file has no time zone; name the zone with --assume-tz Asia/Tokyo "
         "(or UTC, +09:00, local)"
     )
-    raise NaiveTime(msg)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -91,10 +90,8 @@ def moment(value: object, zone: Zone, form: str = "") -> float:
     except NaiveTime:
         raise
     except (ValueError, ArithmeticError) as error:
-        msg = f"is not a time: {value!r}"
-        raise ValueError(msg) from error
-    msg = f"is not a time: {value!r}"
-    raise TypeError(msg)
+        raise ValueError(f"is not a time: {value!r}") from error
+    raise TypeError(f"is not a time: {value!r}")
 
 
 def _seconds(number: float, form: str) -> float:
@@ -112,8 +109,7 @@ def _stamp(value: dict[str, Any]) -> float:
     nanos = next((part for part in parts if part is not None), 0)
     if type(seconds) in (int, str) and type(nanos) is int:
         return round(int(seconds) + nanos / 1e9, 6)
-    msg = "it has no seconds and nanos"
-    raise ValueError(msg)
+    raise ValueError("it has no seconds and nanos")
 
 
 def iso(at: float) -> str:

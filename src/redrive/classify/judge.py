@@ -7,19 +7,15 @@ searched; evidence for `unknown` counts only if nothing weaker finds another cat
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from redrive.classify import clues as look
-from redrive.classify import names, tables
+from redrive.classify import names, rules, tables
 from redrive.classify.clues import Clues, as_text, as_whole, errno_name, is_a, known, name_of
 from redrive.classify.hints import PUSHBACK, is_refusal, is_used_up
 from redrive.errors import GiveUp, RetryLater
-from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import HOPELESS, Category
-from redrive.jobs.logger import log
-from redrive.payloads.masking import type_name
 from redrive.policies.policy import When
 
 Rows = Mapping[str, Category]
@@ -32,10 +28,10 @@ _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 _TELLING: Final = (*tables.MYSQL, *tables.REPLIERS, *(f"{package}." for package in tables.TEXTS))
 """Libraries whose errors have their meaning in their arguments."""
 _MISTAKES: Final = HOPELESS - {Category.AUTH}
-_WARNED: Final[dict[str, float]] = {}  # when a rule that raises may be logged again, by its name
 _MOST_KNOWN: Final = 500
-_Meaning = tuple[Category, str, str | None, bool]
-_KNOWN: Final[dict[tuple[int, str | None], tuple[type, _Meaning | None]]] = {}
+_KNOWN: Final[
+    dict[tuple[int, str | None], tuple[type, tuple[Category, str, str | None, bool] | None]]
+] = {}
 """What bare errors mean, by the identity of their class, kept with it, and their errno."""
 
 
@@ -52,12 +48,12 @@ class Finding(NamedTuple):
 class Judge:
     """Classifies an error and the errors inside it, each once."""
 
-    def __init__(self, rules: Sequence[When]) -> None:
+    def __init__(self, own_rules: Sequence[When]) -> None:
         self.seen: dict[int, Clues] = {}
         """By identity of the error; they keep it alive, or its identity could come again."""
         self.raised: list[str] = []
         """The rules whose test raised an error, which counts as no match."""
-        self._rules = rules
+        self._rules = own_rules
         self._depth = 0
 
     def judge(self, error: BaseException) -> Finding | None:
@@ -98,8 +94,8 @@ class Judge:
         if is_a(clues.error, RetryLater):
             yield Finding(clues, Category.TRANSIENT, "the handler asked to be run later")
         for rule in self._rules:
-            if self.applies(rule, clues):
-                yield Finding(clues, rule.then, f"your rule for {_description(rule)}")
+            if rules.applies(rule, clues, self.raised):
+                yield Finding(clues, rule.then, f"your rule for {rules.description(rule)}")
         if not tables.STOPS.keys().isdisjoint(clues.kin):
             why = f"{name_of(type(clues.error))} is a request to stop, not a failure of the job"
             yield Finding(clues, Category.UNKNOWN, why)
@@ -109,17 +105,6 @@ class Judge:
             yield _row(clues, _CATEGORIES, word, why)
         if is_a(clues.error, BaseExceptionGroup):
             yield self._worst(clues)
-
-    def applies(self, rule: When, clues: Clues) -> bool:
-        """Return True if a rule matches an error."""
-        try:
-            return _matches(rule, clues)
-        except BaseException as error:  # a rule that raises matches nothing, but people are told
-            if may_be_ctrl_c(error):
-                raise
-            self.raised.append(f"your rule for {_description(rule)} raised {type_name(error)}")
-            _warn(rule, error)
-            return False
 
     def _worst(self, group: Clues) -> Finding | None:
         members: tuple[BaseException, ...] = _MEMBERS(group.error)
@@ -187,10 +172,10 @@ class Judge:
             return finding
         if named[1] in HOPELESS and (finding := self._passing_cause(clues)):
             return finding
-        is_below = clues.kin[1].startswith("builtins.")  # such as Python's own ConnectionError
-        own = self._by_class(clues, tables.STDLIB) if is_below and named[1] in _MISTAKES else None
-        if own:
-            return own
+        if named[1] in _MISTAKES and clues.kin[1].startswith("builtins."):
+            finding = self._by_class(clues, tables.STDLIB)  # below Python's own ConnectionError
+            if finding:
+                return finding
         return Finding(clues, named[1], f"class name {named[0]}")
 
     def _passing_cause(self, clues: Clues) -> Finding | None:
@@ -220,7 +205,9 @@ class Judge:
         name, why = name_of(type(error)), finding.why
         if why.startswith("caused by "):
             return finding
-        return finding._replace(why=f"caused by {name}{'' if why == name else f': {why}'}")
+        return finding._replace(
+            why=f"caused by {name}" if why == name else f"caused by {name}: {why}"
+        )
 
 
 def _is_bare(clues: Clues) -> bool:
@@ -234,60 +221,6 @@ def _is_bare(clues: Clues) -> bool:
         and not clues.kin[0].startswith(_TELLING)
         and not known(type(clues.error)).dialect
     )
-
-
-def _matches(rule: When, clues: Clues) -> bool:
-    """Return True if an error meets every condition of a rule."""
-    cls = type(clues.error)
-    return (
-        (rule.status is None or rule.status == clues.status)
-        and (rule.code is None or _has_code(clues, rule.code))
-        and (rule.error is None or issubclass(cls, rule.error))
-        and (rule.name is None or any(_is_named(base, rule.name) for base in cls.__mro__))
-        and (rule.test is None or bool(rule.test(clues.error)))
-    )
-
-
-def _has_code(clues: Clues, code: str) -> bool:
-    # A number is a code only to those who ask for it.
-    number = clues.held.get("code")
-    return code in (as_text(number), str(as_whole(number)), errno_name(clues), *dict(clues.codes))
-
-
-def _is_named(cls: type, name: str) -> bool:
-    """Match `openai.RateLimitError` wherever below `openai` the class is defined."""
-    package, _, last = name.rpartition(".")
-    module = getattr(cls, "__module__", "")
-    below = not package or f"{module}.".startswith(f"{package}.")
-    return (below and cls.__name__ == last) or f"{module}.{cls.__qualname__}" == name
-
-
-def has_rule(error: BaseException, rules: Sequence[When]) -> bool:
-    """Return True if one of the user's rules is about this error."""
-    clues = look.guarded(look.gather, error) if rules else None
-    return clues is not None and any(Judge(rules).applies(rule, clues) for rule in rules)
-
-
-def _description(rule: When) -> str:
-    kinds = rule.error if isinstance(rule.error, tuple) else filter(None, [rule.error])
-    parts = (
-        " or ".join(map(name_of, kinds)) or rule.name,
-        f"status {rule.status}" if rule.status else None,
-        f"code {rule.code}" if rule.code else None,
-        (as_text(look.reach(rule.test, "__name__")) or "a test") if rule.test else None,
-    )
-    return ", ".join(filter(None, parts))
-
-
-def _warn(rule: When, error: BaseException) -> None:
-    """Log that a rule raised an error, at most once a minute; not its text, which may be secret."""
-    code = look.reach(rule.test, "__code__")
-    place = f"{look.reach(code, 'co_filename')}:{look.reach(code, 'co_firstlineno')}"
-    name, now = f"{_description(rule)} ({place if code else rule.then})", time.monotonic()
-    if now >= _WARNED.get(name, now):
-        _WARNED[name] = now + 60.0
-        text = "the rule for %s raised %s, which counts as no match: correct its test"
-        log.warning(text, name, type_name(error), extra={"event": "rule_failed"})
 
 
 def _row(clues: Clues, rows: Rows, key: str, why: str, code: str | None = None) -> Finding | None:
@@ -346,7 +279,8 @@ def _by_reply(clues: Clues) -> Finding | None:
     argument = look.reach(clues.held, "args", 0)
     several = list(dict[Any, Any].values(argument)) if is_a(argument, dict) else []
     replies = [look.reach(reply, 0) for reply in several] if several else [argument]
-    number = min((str(as_whole(one) or (as_text(one) or "")[:3]) for one in replies), default="")
+    numbers = [str(as_whole(reply) or (as_text(reply) or "")[:3]) for reply in replies]
+    number = min(numbers, default="")
     key = number if number in tables.REPLIES else number[:1]
     return _row(clues, tables.REPLIES, key, f"reply {number}", number)
 

@@ -11,7 +11,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -122,11 +121,7 @@ def document(desk: Desk, plan: KeptPlan) -> shapes.KeptPlan:
 
 def samples_of(desk: Desk, plan: KeptPlan) -> list[Job]:
     """Return a few of the jobs of a plan as they are now, masked."""
-    jobs: list[Job] = []
-    for job_id in plan.samples:
-        with suppress(JobNotFound):  # purged since
-            jobs.append(desk.jobs.get(job_id))
-    return jobs
+    return desk.jobs.with_history(plan.samples)
 
 
 def result_of(desk: Desk, plan: KeptPlan) -> shapes.Done | None:

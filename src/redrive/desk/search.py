@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -18,6 +19,7 @@ from redrive.payloads.masked_jobs import secrets_of
 from redrive.stores.contract import Page, Query, Scope, Store, every
 from redrive.stores.cursors import cursor_of, read_cursor
 from redrive.stores.refusals import no_group
+from redrive.stores.tallies import Tally, largest
 
 SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""
@@ -115,7 +117,7 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
     for job in jobs:
         if must_end():
             raise TimeoutError(
-                "the search through the jobs took too long; narrow the selection, or use a terminal"
+                "the search of the jobs took too long; narrow the selection, or use a terminal"
             )
         yield job
 
@@ -172,41 +174,26 @@ def groups(store: Store, selection: Selection, limit: int) -> tuple[list[Group],
     _check_names(store, selection)
     selection = selection.usual([State.DEAD])
     queries = [replace(query, limit=limit) for query in _queries(selection)]
-    if not selection.terms and selection.confirmation() is None:
-        counted = [group for query in queries for group in store.groups(query)]
-        return _most(_joined(counted), limit), None
-    page = find(store, selection, limit=SEARCHED, cursor=None, by_change=False)
-    known = {
-        group.number: group
-        for query in map(_bare, queries)
-        for group in store.groups(replace(query, limit=SEARCHED))
-    }
-    alone = [_alone(known[job.group], job) for job in page.jobs if job.group in known]
-    return _most(_joined(alone), limit), page.scope
-
-
-def _most(counted: Iterable[Group], limit: int) -> list[Group]:
-    return sorted(counted, key=lambda group: (-group.jobs, group.number))[:limit]
-
-
-def _alone(group: Group, job: Job) -> Group:
-    """Return the group as if this were its only job."""
-    kind = job.failure.category if job.failure else None
-    return replace(group, jobs=1, handlers=(job.handler,), category=kind)
-
-
-def _joined(counted: Iterable[Group]) -> Iterable[Group]:
-    """Add up groups that were counted separately."""
-    sums: dict[int, Group] = {}
-    for group in counted:
-        seen = sums.get(group.number)
-        sums[group.number] = group if seen is None else _sum(seen, group)
-    return sums.values()
-
-
-def _sum(group: Group, other: Group) -> Group:
-    handlers = tuple(sorted({*group.handlers, *other.handlers}))
-    return replace(group, jobs=group.jobs + other.jobs, handlers=handlers)
+    is_plain = not selection.terms and selection.confirmation() is None
+    if is_plain and len(queries) == 1:
+        return store.groups(queries[0]), None
+    tallies: dict[int, Tally] = defaultdict(Tally)
+    for group in [group for query in queries for group in store.groups(query)] if is_plain else ():
+        tallies[group.number].jobs += group.jobs
+        for handler in group.handlers:
+            tallies[group.number].add(handler, group.category, 0, 0.0)
+    page = (
+        Page([])
+        if is_plain
+        else find(store, selection, limit=SEARCHED, cursor=None, by_change=False)
+    )
+    for job in page.jobs:
+        if job.group is not None:
+            kind = job.failure.category if job.failure else None
+            tallies[job.group].add(job.handler, kind, 1, job.updated, job_id=job.id)
+    records = store.group_records(tallies)
+    most = largest(tallies.items(), limit)
+    return [tally.group(number, records.get(number)) for number, tally in most], page.scope
 
 
 def _searches(store: Store, queries: Sequence[Query]) -> list[Iterator[Job | _Stop]]:

@@ -104,7 +104,7 @@ def _last_attempts(desk: Desk, jobs: list[Job]) -> Facts:
             for name, value in (("worker", attempt.worker), ("release", attempt.release))
             if value
         }
-        for job in desk.jobs.with_history(newest)
+        for job in desk.jobs.with_history([job.id for job in newest])
     ]
 
 

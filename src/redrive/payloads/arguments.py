@@ -26,12 +26,7 @@ from redrive.payloads import strict_json
 from redrive.payloads.renames import checked_renames, fits, name_now
 
 _PLAIN = frozenset[type]({str, int, float, bool, type(None)})
-_SEQUENCES: Mapping[object, Callable[[list[object]], object]] = {
-    list: list,
-    tuple: tuple,
-    set: set,
-    frozenset: frozenset,
-}
+_SEQUENCES: tuple[type, ...] = (list, tuple, set, frozenset)
 
 
 class Arguments:
@@ -225,10 +220,8 @@ def _encode_mapping(value: Mapping[Any, object], hint: object, path: str) -> dic
 def _encode_sequence(value: typing.Collection[object], hint: object, path: str) -> list[object]:
     if isinstance(value, set | frozenset) and typing.get_origin(hint) not in {set, frozenset}:
         _refuse(value, path)
-    return [
-        encode(item, _item_hint(hint, index), f"{path}[{index}]")
-        for index, item in enumerate(value)
-    ]
+    items = enumerate(value)
+    return [encode(item, _item_hint(hint, at), f"{path}[{at}]") for at, item in items]
 
 
 def _encode_rich(value: Any, path: str) -> object:
@@ -297,7 +290,7 @@ def _decode_rich(value: Any, hint: Any, path: str) -> object:
     origin = typing.get_origin(hint) or hint
     if origin in _SEQUENCES:
         items = [decode(v, _item_hint(hint, i), f"{path}[{i}]") for i, v in enumerate(value)]
-        return _SEQUENCES[origin](items)
+        return origin(items)
     if _is(value, dict) and (origin is dict or typing.is_typeddict(hint)):
         fields, inner = _fields(hint), (typing.get_args(hint) or (str, Any))[-1]
         return {k: decode(v, fields.get(k, inner), f"{path}.{k}") for k, v in value.items()}
@@ -399,9 +392,9 @@ def _name(hint: object) -> str:
 
 
 def _refuse(value: object, path: str) -> typing.NoReturn:
-    msg = (
+    raise BadPayload(
         f"{path}: a value of type {_name(type(value))} cannot be stored; annotate the parameter with "
         "a type that Redrive can read back (datetime, UUID, Decimal, an Enum, a dataclass, a model …) "
-        "or pass plain JSON"
+        "or pass plain JSON",
+        field=path,
     )
-    raise BadPayload(msg, field=path)

@@ -245,9 +245,9 @@ def _record(end: End) -> str | None:
 def _row(end: End) -> Row:
     number, lease, holder, since = end.asked.fence
     attempt = end.asked.result.attempt
-    state, due, updated, first_failed, *numbers, category, more = state_row(end.job)
+    state, due, updated, failed_since, *numbers, category, more = state_row(end.job)
     return (
         *(holder, state, category, more, end.job.lane, _record(end)),
         *(number, lease, *numbers, attempt.ordinal if attempt else None),
-        *(since, due, updated, first_failed),
+        *(since, due, updated, failed_since),
     )

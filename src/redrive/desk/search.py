@@ -116,7 +116,9 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
     must_end = MUST_END.get()
     for job in jobs:
         if must_end():
-            msg = "the search through the jobs took too long; narrow the selection, or use a terminal"
+            msg = (
+                "the search through the jobs took too long; narrow the selection, or use a terminal"
+            )
             raise TimeoutError(msg)
         yield job
 

@@ -25,8 +25,7 @@ from redrive.stores.contract import Store
 if TYPE_CHECKING:
     from redrive.desk.transfer.formats.fields import Fields
 
-_LOOKED_AT = 20
-"""Records at the beginning of a file, one of which must be known."""
+_LOOKED_AT = 20  # records at the beginning of a file, one of which must be known
 _CHUNK = 1 << 18
 _OURS = b'{"redrive":"jsonl"'
 

@@ -28,8 +28,7 @@ from redrive.registry import check_key, check_lane, check_name
 from redrive.stores._codec import encode, head_to_dict, job_from_dict, record_to_dict
 
 VERSION = 1
-_MOST = 2**31
-"""Every whole number of a record is a count; databases keep them up to this."""
+_MOST = 2**31  # every whole number of a record is a count; databases keep them up to this
 _START = f'{{"redrive":{VERSION},"payload":'
 _ID = re.compile(r"(?![GgRr]\d{1,9}$)[0-9A-Za-z_][0-9A-Za-z_-]{3,63}")
 """No id may be read as another word of a selector: G7000 is a group, -abc is anything but abc."""
@@ -157,7 +156,7 @@ def _questions(kind: type) -> Questions:
     return [(name, _plain(hint), _fitting(hint)) for name, hint in hints.items()]
 
 
-def _plain(hint: Any) -> set[object]:
+def _plain(hint: Any) -> set[Any]:
     """Return the types of which every value fits a field, so that nothing more has to be asked."""
     parts = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     return {str, NoneType} & {*parts}

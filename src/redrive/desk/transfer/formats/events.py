@@ -59,8 +59,7 @@ _OLD_ERROR: Final = {
 _OLD_RETRIES: Final = {"retry_count": "count"}
 _UNNAMED: Final = "event"
 """The type of an old dead letter, which names none, unless its context names an action."""
-_MOST_FAILURES: Final = 20
-"""How many failures of one event are kept, the latest."""
+_MOST_FAILURES: Final = 20  # how many failures of one event are kept, the latest
 _FAILED: Final = {"retrying", "failed", "dead_letter"}
 
 

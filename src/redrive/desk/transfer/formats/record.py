@@ -21,8 +21,7 @@ from redrive.jobs.records import altered, evolve
 from redrive.jobs.reports import IMPORTED
 from redrive.payloads import strict_json
 
-EXTRA: Final = "redrive"
-"""The field in which goes out what a format has no place for."""
+EXTRA: Final = "redrive"  # the field in which goes out what a format has no place for
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")

@@ -27,7 +27,7 @@ from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from redrive.desk.transfer.formats.quarantine import Quarantine
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.importing import AUTO, Fate, LineResult
 from redrive.desk.transfer.mapping import FieldMapping
 from redrive.desk.transfer.sources import utf8
@@ -131,7 +131,9 @@ def import_(
     plan = plan_of(cli, options)
     aside = Path(quarantine or ("import.bad" if plan.file == "-" else f"{plan.source}.bad"))
     settings = plan.settings
-    asked = Asked(handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz")))
+    asked = TransferOptions(
+        handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz"))
+    )
     mapping = plan.mapping
     with _opened(plan.file or os.devnull, settings.get("encoding", "utf-8")) as opened:
         if guess:
@@ -168,7 +170,9 @@ def import_(
         raise click.exceptions.Exit(PARTLY)
 
 
-def _may_be_unserved(mapping: FieldMapping | None, asked: Asked, handlers: Handlers) -> bool:
+def _may_be_unserved(
+    mapping: FieldMapping | None, asked: TransferOptions, handlers: Handlers
+) -> bool:
     """Return True if the records have to be read before the import: one may need a handler."""
     if mapping is None:
         return True

@@ -142,10 +142,10 @@ def _take_in(store: Store, file: Path) -> tuple[Counter[str], Counter[str]]:
     """Count what became of the records, and the handlers of the jobs that wait."""
     from redrive.desk.transfer import importing  # noqa: PLC0415
     from redrive.desk.transfer.formats.quarantine import Quarantine  # noqa: PLC0415
-    from redrive.desk.transfer.formats.record import Asked  # noqa: PLC0415
+    from redrive.desk.transfer.formats.record import TransferOptions  # noqa: PLC0415
     from redrive.desk.transfer.formats.times import local  # noqa: PLC0415
 
-    asked = Asked(zone=local, now=store.now())
+    asked = TransferOptions(zone=local, now=store.now())
     fates: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
     with (

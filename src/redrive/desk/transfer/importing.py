@@ -19,7 +19,7 @@ from redrive.desk.transfer import endings, sources
 from redrive.desk.transfer.formats.detect import FORMATS, OWN, format_of, named
 from redrive.desk.transfer.formats.pieces import LONGEST, Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
-from redrive.desk.transfer.formats.record import Asked, Format, Line
+from redrive.desk.transfer.formats.record import Format, Line, TransferOptions
 from redrive.desk.transfer.formats.spool import Spool
 from redrive.desk.transfer.formats.times import NaiveTime
 from redrive.desk.transfer.job_lines import checked, job_of
@@ -102,7 +102,7 @@ def _url(job: Job, format_: Format) -> str:
 def stored(
     store: Store,
     source: sources.Source,
-    asked: Asked | None = None,
+    asked: TransferOptions | None = None,
     *,
     format: str | Format = AUTO,  # noqa: A002 - the word for it
     dry_run: bool = False,
@@ -116,7 +116,7 @@ def stored(
     if not isinstance(format, Format) and format not in (AUTO, OWN):
         format = named(format)  # noqa: A001
     with Spool() as spool:
-        reader = _Reader(store, asked or Asked(), format, spool)
+        reader = _Reader(store, asked or TransferOptions(), format, spool)
         reads = reader.read(sources.pieces_of(source))
         if strict:
             yield _all_or_none(list(reads), keep)
@@ -135,7 +135,9 @@ def stored(
 class _Reader:
     """Recognises pieces and makes jobs of them."""
 
-    def __init__(self, store: Store, asked: Asked, format_: str | Format, spool: Spool) -> None:
+    def __init__(
+        self, store: Store, asked: TransferOptions, format_: str | Format, spool: Spool
+    ) -> None:
         self._store = store
         self._asked = asked
         self._format = format_

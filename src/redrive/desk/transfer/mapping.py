@@ -21,7 +21,7 @@ from redrive.desk.transfer.formats.failings import Failing, failing
 from redrive.desk.transfer.formats.fields import Fields, Raw
 from redrive.desk.transfer.formats.pieces import MORE, Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
-from redrive.desk.transfer.formats.record import Asked, Draft, Format, Line
+from redrive.desk.transfer.formats.record import Draft, Format, Line, TransferOptions
 from redrive.desk.transfer.rules import (
     BY_ATTEMPTS,
     COUNTS,
@@ -162,7 +162,7 @@ class FieldMapping:
             is_mapped=True,
         )
 
-    def job(self, line: Line, asked: Asked) -> Job:
+    def job(self, line: Line, asked: TransferOptions) -> Job:
         """Make a job of a record; its id depends on its key alone."""
         draft = self.draft(line, asked)
         for name in _PAST if asked.now else ():
@@ -176,7 +176,7 @@ class FieldMapping:
         draft.moment = int.from_bytes(digest[-5:]) / 1000
         return record.made(draft, asked, None, format=self.name)
 
-    def draft(self, line: Line, asked: Asked) -> Draft:
+    def draft(self, line: Line, asked: TransferOptions) -> Draft:
         """Read a record."""
         value = line.value
         if isinstance(value.get(MORE), list):
@@ -231,7 +231,7 @@ class FieldMapping:
         attempts, failures, most = (self._count(name, value) for name in COUNTS)
         return attempts, failures or 0, most or 0
 
-    def pending_handlers(self, pieces: Iterable[Piece], asked: Asked) -> Iterator[str]:
+    def pending_handlers(self, pieces: Iterable[Piece], asked: TransferOptions) -> Iterator[str]:
         """Yield the handler of each record that would become a pending job, without making it."""
         for piece in pieces:
             value = parsed(piece.raw.decode(errors="replace"))
@@ -279,7 +279,7 @@ class FieldMapping:
             number = int(number)
         return None if number is None else max(0, fields.count(number, name) + shift)
 
-    def _time(self, name: str, value: Fields, asked: Asked) -> float | None:
+    def _time(self, name: str, value: Fields, asked: TransferOptions) -> float | None:
         found = self._value(name, value)
         if found is None:
             return None

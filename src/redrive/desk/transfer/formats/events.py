@@ -16,7 +16,7 @@ from redrive.desk.transfer.formats import fields, record, times
 from redrive.desk.transfer.formats.declaration import Declaration, declared, job_of
 from redrive.desk.transfer.formats.failings import Failing
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line, Link
+from redrive.desk.transfer.formats.record import EXTRA, Draft, Line, Link, TransferOptions
 from redrive.jobs.job import Attempt, Job, Reason, State
 from redrive.jobs.records import evolve
 
@@ -123,7 +123,7 @@ def chain(value: Fields) -> Link | None:
     )
 
 
-def job(lines: Sequence[Line], asked: Asked) -> Job:
+def job(lines: Sequence[Line], asked: TransferOptions) -> Job:
     """Make one job of all the lines about an event."""
     lines = [_modern(line) for line in lines]
     pairs = sorted(((_read(line, asked), line) for line in lines), key=lambda one: one[0].began)
@@ -151,7 +151,7 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     return evolve(job, event=draft.ident, **({"id": own} if is_own else {}))
 
 
-def _read(line: Line, asked: Asked) -> Draft:
+def _read(line: Line, asked: TransferOptions) -> Draft:
     draft = _MAPPING.draft(line, asked)
     if draft.created is None:
         raise ValueError("timestamp is missing")
@@ -236,7 +236,7 @@ def _failings(draft: Draft, line: Line, payload: str) -> list[Failing]:
     ]
 
 
-def _write(job: Job, asked: Asked) -> Iterable[Fields]:
+def _write(job: Job, asked: TransferOptions) -> Iterable[Fields]:
     """Write an event: its beginning, each failure before the last, and what became of it."""
     del asked
     failed = [attempt for attempt in job.history if attempt.failure is not None]
@@ -267,7 +267,7 @@ def _line(job: Job, at: float, status: str, count: int, attempt: Attempt | None)
     """Write an event as it stood at one time, after an attempt that failed, if there was one."""
     history = (attempt,) if attempt else ()
     then = evolve(job, created=at, attempts=count, failure=None, history=history)
-    line = _MAPPING.row(then, Asked())
+    line = _MAPPING.row(then, TransferOptions())
     del line["retry_info"]["next_retry_at"]
     origin = record.origin_of(job, "events")
     line |= {"source": job.lane, "parent_event_id": None, "tags": [], "importance": 3}

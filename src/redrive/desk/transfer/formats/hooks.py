@@ -21,7 +21,7 @@ from redrive.desk.transfer.formats.declaration import (
 )
 from redrive.desk.transfer.formats.failings import Failing
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line
+from redrive.desk.transfer.formats.record import EXTRA, Draft, Line, TransferOptions
 from redrive.jobs.job import Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
@@ -69,7 +69,7 @@ def _digest(hook: object, endpoint: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _draft(line: Line, asked: Asked) -> Draft:
+def _draft(line: Line, asked: TransferOptions) -> Draft:
     """Read one line; what was sent, and where, must be there."""
     data = fields.inner(line.value, "data")
     fields.text(data, "endpoint")
@@ -85,7 +85,7 @@ def _draft(line: Line, asked: Asked) -> Draft:
     return draft
 
 
-def _folded(lines: Sequence[Line], asked: Asked) -> Job:
+def _folded(lines: Sequence[Line], asked: TransferOptions) -> Job:
     """Make one job of all the lines about a hook; the one that got furthest tells most."""
     pairs = sorted(((_draft(line, asked), line) for line in lines), key=lambda one: one[0].began)
     draft, line = max(pairs, key=lambda one: (one[0].attempts, one[0].began))
@@ -111,7 +111,7 @@ def _folded(lines: Sequence[Line], asked: Asked) -> Job:
     return evolve(job, key=None) if is_keyless else job
 
 
-def _write(job: Job, asked: Asked) -> Iterator[Fields]:
+def _write(job: Job, asked: TransferOptions) -> Iterator[Fields]:
     payload = record.members_of(job)
     is_body = payload.keys() == {"body"}
     if is_body:  # an endpoint's job says only what is sent and not where

@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TransferOptions:
     """The options of an import or an export."""
 
     handler: str | None = None
@@ -62,9 +62,11 @@ class Format:
     name: str
     fits: Callable[[Fields], bool]
     """True for a record that has the fields of this format."""
-    job: Callable[[Sequence[Line], Asked], Job]
+    job: Callable[[Sequence[Line], TransferOptions], Job]
     """Make a job of all the lines about it; ValueError says what is wrong."""
-    write: Callable[[Iterable[Job], Asked], Iterator[str]] = lambda _jobs, _asked: iter(())
+    write: Callable[[Iterable[Job], TransferOptions], Iterator[str]] = lambda _jobs, _asked: iter(
+        ()
+    )
     """Write jobs as lines; nothing if the format is only read."""
     group: Callable[[Fields], str] | None = None
     """What lines about one job have in common, where there may be many."""
@@ -142,7 +144,7 @@ class Draft:
 
 def made(
     draft: Draft,
-    asked: Asked,
+    asked: TransferOptions,
     extra: object,
     *,
     format: str,  # noqa: A002 - the word for it
@@ -270,7 +272,9 @@ def beside(job: Job, usual: str, **more: object) -> Fields:
     return {name: value for name, value in extra.items() if value is not None}
 
 
-def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State], bool]) -> Job:
+def _with_extra(
+    job: Job, given: Fields, asked: TransferOptions, is_same: Callable[[State], bool]
+) -> Job:
     """Believe the field `redrive` as far as it agrees with the record."""
     if is_id(given.get("id")):
         job = evolve(job, id=given["id"])
@@ -339,10 +343,10 @@ class _Members(dict[str, Any]):
         raise ValueError(f"its payload has no {name}")
 
 
-def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Iterator[str]]:
+def each(write: Callable[[Job, TransferOptions], Iterable[Fields]]) -> Callable[..., Iterator[str]]:
     """Make of what writes one job what writes many; a job that does not fit is skipped."""
 
-    def lines(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
+    def lines(jobs: Iterable[Job], asked: TransferOptions) -> Iterator[str]:
         for job in jobs:
             try:
                 texts = [written(value) for value in write(job, asked)]

@@ -291,7 +291,7 @@ def _warn(rule: When, error: BaseException) -> None:
     name, now = f"{_description(rule)} ({place if code else rule.then})", time.monotonic()
     if now >= _WARNED.get(name, now):
         _WARNED[name] = now + _MINUTE
-        text = "the rule for %s raised %s, which counts as no match: mend its test"
+        text = "the rule for %s raised %s, which counts as no match: correct its test"
         log.warning(text, name, type_name(error), extra={"event": "rule_failed"})
 
 

@@ -14,9 +14,10 @@ from redrive.desk import shapes
 from redrive.desk.documents import Seen, pause_document, sums, with_trends, worker_document
 from redrive.desk.sentences import Sentence
 from redrive.jobs.clock import iso
-from redrive.jobs.job import HOPELESS, Category, Group, State
+from redrive.jobs.job import HOPELESS, Category, State
 from redrive.payloads.masked_jobs import seen_record
-from redrive.stores.contract import Query
+from redrive.stores.contract import Query, oldest_by_lane
+from redrive.stores.tallies import Tally
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
@@ -24,20 +25,16 @@ if TYPE_CHECKING:
     from redrive.runs.run_records import Run
     from redrive.stores.contract import Count
 
-TOP = 5
-"""How many groups are shown."""
+TOP = 5  # how many groups are shown
 LATE = 600.0
 """Seconds. What has been due for longer is not only waiting for the next pass of a worker."""
 HOUR = 3600.0
-FEWEST = 10
-"""Deaths in ten minutes from which on a group grows."""
+FEWEST = 10  # deaths in ten minutes from which on a group grows
 _READ, _MANY = 100, 10_000
 """How many failed jobs of a category are read to find those that have been retrying for over an hour,
 and beyond how many none is: to find the newest of them takes too long."""
-_CHANGED = 20
-"""How many changed groups are shown."""
-_TITLE = 120
-"""Characters of a title in a sentence."""
+_CHANGED = 20  # how many changed groups are shown
+_TITLE = 120  # characters of a title in a sentence
 
 Level = Literal["OK", "DEGRADED", "INCIDENT"]
 
@@ -111,16 +108,19 @@ class Health:
         oldest = self.oldest(state)
         return None if oldest is None or oldest > self.now else self.now - oldest
 
+    def due(self) -> dict[str, float]:
+        """Return the lanes with jobs that are due, and since when the oldest is."""
+        oldest = oldest_by_lane(self.counts, State.PENDING)
+        return {lane: at for lane, at in oldest.items() if at <= self.now}
+
     def overdue(self) -> list[Overdue]:
         """Return the lanes with jobs that should have run long ago, the oldest first."""
         paused = {pause.lane for pause in self.pauses}
-        oldest: dict[str, float] = {}
         pending: Counter[str] = Counter()
         for count in self.counts:
-            if count.state is State.PENDING and count.oldest is not None:
+            if count.state is State.PENDING:
                 pending[count.lane] += count.jobs
-                oldest[count.lane] = min(count.oldest, oldest.get(count.lane, count.oldest))
-        late = sorted((due, lane) for lane, due in oldest.items() if self.now - due > LATE)
+        late = sorted((due, lane) for lane, due in self.due().items() if self.now - due > LATE)
         return [Overdue(lane, pending[lane], due, lane in paused) for due, lane in late]
 
     def categories(self) -> list[tuple[Category | None, int, int]]:
@@ -320,10 +320,7 @@ def _active(desk: Desk) -> list[Seen]:
     now, records = desk.store.now(), desk.store.group_records().values()
     recent = [one for one in records if one.last_seen is not None and now - one.last_seen <= HOUR]
     recent.sort(key=lambda record: (-(record.last_seen or now), record.number))
-    groups = [
-        Group(number=one.number, fingerprint=one.fingerprint or "", title=one.title, record=one)
-        for one in map(seen_record, recent[:_CHANGED])
-    ]
+    groups = [Tally().group(one.number, one) for one in map(seen_record, recent[:_CHANGED])]
     return with_trends(desk, groups) if groups else []
 
 

@@ -11,10 +11,8 @@ from redrive.jobs.job import Job, State
 from redrive.runs.run_records import Run
 
 _OPEN = ("pending", "dead")
-_LATE = 5.0
-"""Seconds. What has been due for longer, or busy for longer, stands still."""
-_LOOKED_AT = 100
-"""How many open jobs of a run are looked at."""
+_LATE = 5.0  # seconds. What has been due for longer, or busy for longer, stands still.
+_LOOKED_AT = 100  # how many open jobs of a run are looked at
 _PROVIDER = "provider:"
 
 

@@ -13,8 +13,7 @@ from redrive.web.routes import ROUTES, Route
 PREFIX = "/api/v1"
 _MOST_FIELDS = 500
 _NOT_FIELDS = ("csrf", "back")
-_SEVERAL = "q"
-"""The name that ticked rows share."""
+_SEVERAL = "q"  # the name that ticked rows share
 
 
 class Form(NamedTuple):

@@ -28,8 +28,7 @@ SLOW, USUAL, FAST = 30.0, 5.0, 2.0
 MOST_GROUPS = 200
 STATUSES: tuple[lists.Status, ...] = get_args(lists.Status)
 TOP = 5
-_BANDS = 3
-"""From more lanes without a worker on, one sentence is about all of them."""
+_BANDS = 3  # from more lanes without a worker on, one sentence is about all of them
 HALF_HOUR = 30
 _DAY = 86_400.0
 _NEWEST = 5

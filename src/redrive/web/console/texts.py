@@ -16,8 +16,7 @@ from redrive.desk.sentences import SHOWN, Sentence, Value
 
 FOLDER = Path(__file__).with_name("texts")
 DEFAULT = "en"
-NAMES = {"en": "English", "ja": "日本語"}
-"""What each language calls itself."""
+NAMES = {"en": "English", "ja": "日本語"}  # what each language calls itself
 _VALUE = re.compile(
     r"(?<= )'[^']*'|\b[0-9A-Z]{26}\b|\b[GR]?\d+(?:,\d{3})*\b|\b(?:pending|running|completed|dead|resolved)\b"
 )

@@ -23,10 +23,8 @@ from redrive.web.console.shown import Shown, coloured, lifeline, traces
 from redrive.web.console.visit import Visit
 from redrive.web.messages import JobSearch, Request
 
-TYPED = 100
-"""A plan for more jobs is confirmed by typing their number."""
-LONGEST = 50_000
-"""Characters of a payload that are shown."""
+TYPED = 100  # a plan for more jobs is confirmed by typing their number
+LONGEST = 50_000  # characters of a payload that are shown
 _TABS = ("", "state:dead", "state:pending", "state:running", "state:completed", "state:resolved")
 
 

@@ -15,8 +15,7 @@ from redrive.web.console.texts import Texts
 from redrive.web.tokens import RIGHTS
 
 T = TypeVar("T")
-_MOST = 500
-"""How many answers are kept, at most."""
+_MOST = 500  # how many answers are kept, at most
 _RECENT = 60.0
 
 

@@ -109,21 +109,17 @@ UPDATE {schema}.jobs SET payload = %s, original = %s WHERE n = %s
 
 -- name: kinds -- The lanes, handlers and categories of one state, in which jobs have ended: one seek
 -- each, however many jobs there are, because each step jumps over the rest of its kind.
-WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind
+WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind WHERE state = %s
 
--- name: ended_kinds -- The same as a part of other statements.
+-- name: ended_kinds -- The kinds of all states as a part of other statements.
 kind AS (
-    (
-        SELECT state, lane, handler, category FROM {schema}.ended WHERE state = %s
-        ORDER BY lane, handler, category LIMIT 1
-    )
+    (SELECT state, lane, handler, category FROM {schema}.ended ORDER BY state, lane, handler, category LIMIT 1)
     UNION ALL
     SELECT following.*
     FROM kind CROSS JOIN LATERAL (
-        SELECT state, lane, handler, category FROM {schema}.ended AS e
-        WHERE e.state = kind.state
-            AND (e.lane, e.handler, e.category) > (kind.lane, kind.handler, kind.category)
-        ORDER BY lane, handler, category LIMIT 1
+        SELECT e.state, e.lane, e.handler, e.category FROM {schema}.ended AS e
+        WHERE (e.state, e.lane, e.handler, e.category) > (kind.state, kind.lane, kind.handler, kind.category)
+        ORDER BY e.state, e.lane, e.handler, e.category LIMIT 1
     ) AS following
 )
 

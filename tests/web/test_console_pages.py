@@ -20,7 +20,7 @@ from redrive.web.console import charts
 from redrive.web.console.parts import PARTS
 from redrive.web.console.shown import coloured
 from redrive.web.console.views import PAGES
-from redrive.web.console.visit import Shared
+from redrive.web.shared import Shared
 from shopkit import TIMEOUT, dead_letter, name
 from webkit import ACT, READ
 

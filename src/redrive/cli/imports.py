@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import click
 
@@ -28,7 +28,7 @@ from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from redrive.desk.transfer.formats.quarantine import Quarantine
 from redrive.desk.transfer.formats.record import Asked
-from redrive.desk.transfer.importing import AUTO, LineResult
+from redrive.desk.transfer.importing import AUTO, Fate, LineResult
 from redrive.desk.transfer.mapping import FieldMapping
 from redrive.desk.transfer.sources import utf8
 from redrive.errors import StoreForeign, StoreMissing
@@ -160,7 +160,7 @@ def import_(
         rest = None if dry_run else Quarantine(aside)
         with _looking(cli) if dry_run else cli.opened(create=True) as app:
             done = tally(app.desk, rest)
-    where = str(aside) if rest and rest.has_records else None
+    where = str(aside) if rest and rest.file else None
     cli.show(_imported(done, where, dry_run=dry_run), then="redrive status")
     if done.unserved:
         cli.say(f"note: no known handler can run {named(done.unserved)}")
@@ -262,14 +262,7 @@ def _imported(tally: _Tally, where: str | None, *, dry_run: bool) -> View:
     fates, states = tally.fates, tally.states
     data = {
         "dry_run": dry_run,
-        "added": fates["added"],
-        "known": fates["known"],
-        "folded": fates["folded"],
-        "left": fates["left"],
-        "ignored": fates["ignored"],
-        "filtered": fates["filtered"],
-        "differs": fates["differs"],
-        "bad": fates["bad"],
+        **{fate: fates[fate] for fate in get_args(Fate)},
         "ended": tally.ended,
         "unserved": [
             {"handler": handler, "url": url or None, "jobs": number}

@@ -184,8 +184,7 @@ class RetryAttempt:
     def has_failed(self) -> bool:
         """Return True if another attempt follows."""
         if self._has_failed is None:
-            msg = "the body of `for attempt in retrying(…):` must be in `with attempt:`"
-            raise UsageError(msg)
+            raise UsageError("the body of `for attempt in retrying(…):` must be in `with attempt:`")
         return self._has_failed
 
 
@@ -363,5 +362,4 @@ def _simulated(
         case BaseException():
             return _outcome_of(what, policy, now)
         case _:
-            msg = f"a failure is an error, a category or a Failure; found {what!r}"
-            raise UsageError(msg)
+            raise UsageError(f"a failure is an error, a category or a Failure; found {what!r}")

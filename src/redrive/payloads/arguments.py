@@ -25,7 +25,7 @@ from redrive.errors import BadPayload, UsageError
 from redrive.payloads import strict_json
 from redrive.payloads.renames import checked_renames, fits, name_now
 
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = frozenset[type]({str, int, float, bool, type(None)})
 _SEQUENCES: Mapping[object, Callable[[list[object]], object]] = {
     list: list,
     tuple: tuple,
@@ -71,10 +71,22 @@ class Arguments:
         hints = {name: hint for name, hint in self.hints.items() if name != "return"}
         return {name: hint for name, hint in hints.items() if not _takes_all(hint)}
 
+    @cached_property
+    def _takes_json(self) -> bool:
+        """True if JSON of every kind goes as it is: no annotation has a union or a richer type."""
+        return all(_is_json(self.hints.get(name, Any)) for name in self.signature.parameters)
+
     def dump(self, args: tuple[object, ...], kwargs: dict[str, object], limit: int) -> str:
         """Bind a call to the signature and give the payload's text; BadPayload names the field."""
         if args or not self._fit(kwargs.keys()):
             kwargs = self._bound(args, kwargs)
+        is_plain = _PLAIN.issuperset(map(type, kwargs.values()))
+        if is_plain or self._takes_json:
+            try:
+                return strict_json.dumps(kwargs, max_bytes=limit)
+            except BadPayload:
+                if is_plain:
+                    raise  # else the longer way takes it, or names what is wrong
         names, rest = self._names, self._rest
         payload = {
             name: value
@@ -350,6 +362,14 @@ def _takes_all(hint: object) -> bool:
     """Return True if values of this annotation are handed on just as JSON has them."""
     bare = _bare(hint)
     return bare is object or all(_is_plain(member) for member in _members(bare) or (bare,))
+
+
+def _is_json(hint: object) -> bool:
+    """Return True if `encode` returns plain JSON as it is by this annotation, and all inside it."""
+    bare = _bare(hint)
+    if typing.get_origin(bare) in {list, dict}:
+        return all(map(_is_json, typing.get_args(bare)))
+    return any(bare is kind for kind in (Any, object, list, dict, *_PLAIN))
 
 
 def _item_hint(hint: object, index: int) -> object:

@@ -165,6 +165,22 @@ class Count(NamedTuple):
         return self.state is State.PENDING and self.oldest is not None and self.oldest <= now
 
 
+def added_up(counts: Iterable[Count]) -> list[Count]:
+    """Add up the counts of each state, lane and category."""
+    sums: dict[tuple[object, ...], Count] = {}
+    for count in counts:
+        known = sums.get(count[:3], count._replace(jobs=0))
+        oldest = min((c.oldest for c in (known, count) if c.oldest is not None), default=None)
+        sums[count[:3]] = count._replace(jobs=known.jobs + count.jobs, oldest=oldest)
+    return list(sums.values())
+
+
+def oldest_by_lane(counts: Iterable[Count], state: State) -> dict[str, float]:
+    """Return the earliest time of the jobs of a state, by lane; see `Count.oldest`."""
+    times = [(c.oldest, c.lane) for c in counts if c.state is state and c.oldest is not None]
+    return {lane: at for at, lane in sorted(times, reverse=True)}  # the last one of a lane stays
+
+
 RELEASABLE = (State.PENDING, State.DEAD, State.RESOLVED)
 """The states in which a run may let its waiting jobs go."""
 

@@ -9,7 +9,6 @@ import shutil
 import socketserver
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -18,11 +17,9 @@ from email.policy import default
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import parse_qs
-from urllib.request import ProxyHandler, Request, build_opener
 
-from redrive.contrib.demo.town import Answer
+from redrive.contrib.demo.town import Answer, post, running
 from redrive.testing import ManualClock
 
 _LONGEST_WAIT = 0.4  # seconds that a wait takes in a demo, at most
@@ -70,13 +67,7 @@ class StandIn:
 
     def post(self, place: str, body: Mapping[str, Any]) -> None:
         """Send a request; HTTPError if the status is not 2xx."""
-        data = json.dumps(body).encode()
-        request = Request(f"{self.url}/{place}", data, method="POST")  # noqa: S310 - our own server
-        try:
-            build_opener(ProxyHandler({})).open(request, timeout=5).close()
-        except HTTPError as error:
-            error.close()
-            raise
+        post(f"{self.url}/{place}", body)
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
@@ -113,14 +104,9 @@ class _Mail(socketserver.StreamRequestHandler):
 @contextmanager
 def mail_server() -> Generator[Mailbox]:
     """Start a mail server on a free port of loopback, and stop it."""
-    with Mailbox() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = Mailbox()
+    with running(server):
+        yield server
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from redrive.web.routes import ROUTES, Route
 
 PREFIX = "/api/v1"
 _MOST_FIELDS = 500
-_NOT_FIELDS = ("csrf", "back")
+_NOT_FIELDS = ("csrf", "back", "again")
 _SEVERAL = "q"
 """The name that ticked rows share."""
 

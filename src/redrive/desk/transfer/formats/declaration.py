@@ -97,14 +97,10 @@ def _time_out(at: float | None, rule: Rule, asked: Asked) -> object:
 def has_shape(text: str) -> Callable[[Fields], bool]:
     """Return the check that a record has these fields; those that end with {} must be objects."""
     names = text.split()
-
-    def fits(value: Fields) -> bool:
-        return all(
-            isinstance(value.get(name[:-2]), dict) if name.endswith("{}") else name in value
-            for name in names
-        )
-
-    return fits
+    return lambda value: all(
+        isinstance(value.get(name[:-2]), dict) if name.endswith("{}") else name in value
+        for name in names
+    )
 
 
 def declared(

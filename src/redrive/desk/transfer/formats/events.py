@@ -59,8 +59,7 @@ _OLD_ERROR: Final = {
 _OLD_RETRIES: Final = {"retry_count": "count"}
 _UNNAMED: Final = "event"
 """The type of an old dead letter, which names none, unless its context names an action."""
-_MOST_FAILURES: Final = 20
-"""How many failures of one event are kept, the latest."""
+_MOST_FAILURES: Final = 20  # how many failures of one event are kept, the latest
 _FAILED: Final = {"retrying", "failed", "dead_letter"}
 
 
@@ -127,7 +126,7 @@ def chain(value: Fields) -> Link | None:
 def job(lines: Sequence[Line], asked: Asked) -> Job:
     """Make one job of all the lines about an event."""
     lines = [_modern(line) for line in lines]
-    pairs = sorted(((_read(line, asked), line) for line in lines), key=lambda one: _at(one[0]))
+    pairs = sorted(((_read(line, asked), line) for line in lines), key=lambda one: one[0].began)
     draft, line = pairs[-1]
     draft.payload = _payload([line for _, line in pairs])
     draft.failings = [
@@ -157,10 +156,6 @@ def _read(line: Line, asked: Asked) -> Draft:
     if draft.created is None:
         raise ValueError("timestamp is missing")
     return draft
-
-
-def _at(draft: Draft) -> float:
-    return draft.created or 0.0
 
 
 def _modern(line: Line) -> Line:
@@ -210,8 +205,7 @@ def _ids(lines: Sequence[Line], name: str) -> Fields:
 def _more_ids(value: Fields) -> Iterable[str]:
     yield fields.text(value, "event_id")
     yield from ends(value)
-    kept = fields.inner(value, EXTRA).get("ids")
-    yield from map(str, cast("list[object]", kept) if isinstance(kept, list) else [])
+    yield from record.kept_ids(value)
 
 
 def _about(values: Sequence[Fields]) -> Fields:
@@ -237,7 +231,7 @@ def _failings(draft: Draft, line: Line, payload: str) -> list[Failing]:
     duration = round(took / 1000, 6) if type(took) in (int, float) and took else 0.0
     draft.payload = payload
     return [
-        Failing(_at(draft), failing.failure, duration)
+        Failing(draft.began, failing.failure, duration)
         for failing in _MAPPING.failings(draft, line.value)
     ]
 

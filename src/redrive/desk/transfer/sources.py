@@ -296,7 +296,7 @@ def _sqlite(place: Path, query: str, what: str) -> Iterator[Sequence[object]]:
         with closing(sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True)) as db:
             db.set_authorizer(_reads_only)
             # What is no UTF-8 makes its row a bad one, and not the whole import.
-            db.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+            db.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
             cursor = db.execute(query)
             yield [column[0] for column in cursor.description]
             yield from cursor

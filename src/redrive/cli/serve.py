@@ -134,8 +134,7 @@ def serve(
     if opens:
         opening.check_address(host)
         token_file = opening.prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
-    nobody: tuple[list[tokens.Token], People] = ([], {})
-    known, people = nobody if no_auth else _tokens(cli, token_file)
+    known, people = _tokens(cli, token_file, auth=not no_auth)
     proxy = _proxy(user_header, secret_file, people)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:
@@ -179,8 +178,10 @@ def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
         yield app
 
 
-def _tokens(cli: Cli, path: Path | None) -> tuple[list[tokens.Token], People]:
+def _tokens(cli: Cli, path: Path | None, *, auth: bool) -> tuple[list[tokens.Token], People]:
     """Return the tokens of the environment and of a file, and the rights of people without one."""
+    if not auth:
+        return [], {}
     known = tokens.from_environ()
     if path is None:
         if not known:

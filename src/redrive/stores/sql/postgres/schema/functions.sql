@@ -26,7 +26,7 @@ $$;
 
 -- Stores new jobs, all or none; an error if an id or a key is taken. The values of job i are texts[…][i],
 -- numbers[…][i] and times[…][i], in the order of `postgres.rows.new_row`: few arguments and no `unnest`,
--- which fills a table for each column, take a third off a submit. Tables that get no row are left alone,
+-- which fills a table for each column, take a third off its server time. Tables that get no row are left alone,
 -- because opening their indexes would cost a fifth of it.
 CREATE FUNCTION {schema}.store_jobs(
     known integer, texts text[], numbers bigint[], times float8[], extras json

@@ -8,6 +8,8 @@ import pytest
 
 from consolekit import REVEAL, Page, Visitor
 from redrive import Redrive
+from redrive.stores.outbox_verbs import PLAN_LASTS
+from redrive.testing import ManualClock
 from shopkit import dead_letter, name
 from webkit import READ
 
@@ -80,6 +82,23 @@ def test_a_wrong_number_changes_nothing_and_keeps_what_was_typed(app: Redrive) -
     odd = visitor.send(f"{path}/carry-out", confirm="3", rate="fast")
     assert odd.status_code == 400
     assert "rate" in odd.text
+
+
+def test_a_plan_that_is_lost_is_made_again_with_the_same_words(app: Redrive) -> None:
+    visitor = Visitor(app)
+    path = plan_of(visitor, "retry", "G1 state:dead")
+    form = {i["name"]: i["value"] for i in visitor.page(path).all("input") if "value" in i}
+    clock = app.submitter.settings.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(PLAN_LASTS + 1)
+    lost = visitor.send(f"{path}/carry-out", **{**form, "csrf": visitor.csrf()})
+    assert lost.status_code == 404
+    (again,) = [b for b in Page(lost.text).all("button") if b.get("name") == "one"]
+    made = visitor.send("/plans", one=again["value"]).headers["location"]
+    assert made != path
+    page = visitor.page(made)
+    assert "Retry 2 jobs" in page.text
+    assert "G1 state:dead" in page.text
 
 
 def test_many_jobs_and_any_discard_are_confirmed_by_typing(app: Redrive) -> None:

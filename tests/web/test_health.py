@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,8 @@ def test_counts_are_asked_for_every_two_seconds(web: Web, monkeypatch: pytest.Mo
     first = web.get("/api/v1/health")
     web.app.desk.retry(name(1))
     assert web.get("/api/v1/health") == first
-    monkeypatch.setattr(health, "FRESH", 0.0)
+    later = time.monotonic() + health.FRESH
+    monkeypatch.setattr("redrive.web.shared.time.monotonic", lambda: later)
     assert web.get("/api/v1/health")["counts"]["dead"] == 3
 
 

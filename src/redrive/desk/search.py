@@ -117,7 +117,7 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
     for job in jobs:
         if must_end():
             raise TimeoutError(
-                "the search through the jobs took too long; narrow the selection, or use a terminal"
+                "the search of the jobs took too long; narrow the selection, or use a terminal"
             )
         yield job
 

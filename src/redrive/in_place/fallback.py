@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from redrive.classify import classify, is_about_the_server
-from redrive.classify.judge import has_rule
+from redrive.classify.rules import has_rule
 from redrive.classify.tables import WORST_FIRST
 from redrive.context import running
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError

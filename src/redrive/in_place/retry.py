@@ -213,7 +213,7 @@ def _plain(function: Callable[P, R], plan: Plan) -> Callable[P, R]:
 def _async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Awaitable[R]]:
     begin = plan.beginning()
     is_plain = plan.on_result is None and plan.timeout is None
-    attempt = function if is_plain else _judged_async(function, plan)
+    attempt: Callable[..., Awaitable[R]] = function if is_plain else _judged_async(function, plan)
 
     @functools.wraps(function)
     async def retried(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -221,7 +221,8 @@ def _async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Await
         call = None
         while True:
             try:
-                return await attempt(*args, **kwargs)
+                # An empty dict would be copied, a tenth of what a success costs.
+                return await (attempt(*args, **kwargs) if kwargs else attempt(*args))
             except Exception as error:
                 call = call or Call(plan, began)
                 if not call.goes_on(error):

@@ -38,7 +38,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from redrive.errors import StoreForeign, StoreOutdated
 from redrive.jobs.job import Action, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.threads import Threads, hop_to_end
 from redrive.jobs.transitions import Verb
@@ -57,26 +56,6 @@ _NOW = 0.05  # seconds by which two readings of a clock may differ and still mea
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
-
-
-def check_newest(url: str, version: int, known: int) -> None:
-    """Raise StoreForeign if a newer Redrive wrote a store."""
-    if version > known:
-        schemas = f"schema {version}, this one knows {known}"
-        raise StoreForeign(f"{url} was written by a newer Redrive ({schemas}); update this program")
-
-
-def check_version(url: str, version: int, needed: int) -> None:
-    """Raise StoreForeign if a newer Redrive wrote a store, StoreOutdated if an older one did."""
-    check_newest(url, version, needed)
-    if version < needed:
-        raise StoreOutdated(
-            f"{url} has schema {version}; this Redrive needs {needed}. The store is older than this "
-            "program: stop the old workers and upgrade the store with "
-            f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
-            "interrupted and run again"
-        )
-
 
 UPGRADED = "upgraded:"
 """What a migration puts before the holder of a running job: a sweep takes it over and returns it."""

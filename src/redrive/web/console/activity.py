@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from itertools import groupby
 from shlex import quote
 from typing import Annotated, Any, Literal
@@ -76,9 +75,5 @@ def _day(action: Action) -> str:
 
 def exported(visit: Visit) -> str:
     """Return the actions as JSON Lines, newest first, as `redrive log --json` has them."""
-
-    def lines() -> Iterator[str]:
-        for action in _found(visit, limit=EXPORTED):
-            yield json.dumps(action_document(action), ensure_ascii=False) + "\n"
-
-    return "".join(lines())
+    documents = map(action_document, _found(visit, limit=EXPORTED))
+    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in documents)

@@ -12,8 +12,9 @@ from redrive.web.routes import ROUTES, Route
 
 PREFIX = "/api/v1"
 _MOST_FIELDS = 500
-_NOT_FIELDS = ("csrf", "back")
-_SEVERAL = "q"  # the name that ticked rows share
+_NOT_FIELDS = ("csrf", "back", "again")
+_SEVERAL = "q"
+"""The name that ticked rows share."""
 
 
 class Form(NamedTuple):

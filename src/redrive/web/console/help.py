@@ -13,11 +13,6 @@ from redrive.web.call import Problem
 from redrive.web.console.visit import Visit
 
 FOLDER = Path(__file__).parents[2] / "cli" / "pages"
-TERMS = (
-    "job", "attempt", "dead_letter", "group", "plan", "run", "canary", "stop_rule", "lane", "life",
-    "masked", "token",
-)  # fmt: skip
-"""Words that the pages use; `texts` says what each means."""
 _CODE = re.compile(r"`([^`]+)`")
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 
@@ -26,7 +21,7 @@ def help(visit: Visit) -> dict[str, Any]:  # noqa: A001 - the name of the page
     """Return the keys, the words and the list of pages."""
     _ = visit
     titles = {name: _title(text) for name, text in topics().items()}
-    return {"here": "help", "line": "redrive help", "topics": titles, "terms": TERMS}
+    return {"here": "help", "line": "redrive help", "topics": titles}
 
 
 def help_topic(visit: Visit) -> dict[str, Any]:
@@ -36,14 +31,8 @@ def help_topic(visit: Visit) -> dict[str, Any]:
     if text is None:
         names = ", ".join(topics())
         raise Problem(404, "not_found", f"there is no help page {name!r}; the pages are: {names}")
-    title, _, rest = text.partition("\n")
-    return {
-        "here": "help",
-        "line": f"redrive help {name}",
-        "name": name,
-        "title": title.removeprefix("# "),
-        "body": markup(rest),
-    }
+    shown = {"name": name, "title": _title(text), "body": markup(text.partition("\n")[2])}
+    return {"here": "help", "line": f"redrive help {name}", **shown}
 
 
 @cache
@@ -88,19 +77,17 @@ def _block(part: str) -> Markup:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> Markup:
-    heads = Markup("").join(
-        Markup('<th scope="col">{}</th>').format(_inline(cell.strip("| "))) for cell in head
-    )
-    body = Markup("").join(
-        Markup("<tr>{}</tr>").format(
-            Markup("").join(Markup("<td>{}</td>").format(_inline(cell.strip("| "))) for cell in row)
-        )
-        for row in rows
-    )
+    heads = _cells('<th scope="col">{}</th>', head)
+    body = Markup("").join(Markup("<tr>{}</tr>").format(_cells("<td>{}</td>", row)) for row in rows)
     shown = Markup(
         '<div class="scroll" tabindex="0"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
     )
     return shown.format(heads, body)
+
+
+def _cells(tag: str, texts: list[str]) -> Markup:
+    made = Markup(tag)  # noqa: S704 - our own
+    return Markup("").join(made.format(_inline(text.strip("| "))) for text in texts)
 
 
 def _inline(text: str) -> Markup:

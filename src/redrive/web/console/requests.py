@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, cast
@@ -110,11 +109,6 @@ def check_origin(request: HttpRequest) -> None:
     if not {"origin", "sec-fetch-site"} & set(request.headers):
         msg = "the request does not say which page it comes from: send it from a browser"
         raise Problem(403, "no_origin", msg)
-
-
-def is_same(given: str, known: str) -> bool:
-    """Return True if two texts are the same, in constant time."""
-    return hmac.compare_digest(given.encode(), known.encode())
 
 
 def read_notice(value: str) -> dict[str, Any]:

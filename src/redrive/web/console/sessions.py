@@ -50,12 +50,10 @@ class Sessions:
         self._key = b""
         self._codes: dict[str, tuple[Token, float]] = {}
 
-    def open(self, token: Token) -> tuple[Session, str]:
-        """Begin a session; returns it with the value of its cookie."""
-        now = self._app.store.now()
-        return self._written(
-            Session(token=token, id=secrets.token_urlsafe(16), issued=now, used=now)
-        )
+    def open(self, token: Token) -> str:
+        """Begin a session; return its cookie."""
+        now, name = self._app.store.now(), secrets.token_urlsafe(16)
+        return self._cookie(Session(token=token, id=name, issued=now, used=now))
 
     def sign_in(self, text: str) -> Token | None:
         """Return the token with this text."""
@@ -71,12 +69,7 @@ class Sessions:
         name, session_id, issued, used, mac = parts
         signed = _BETWEEN.join(parts[:-1])
         token = next(
-            (
-                token
-                for token in self._tokens.named(name)
-                if hmac.compare_digest(self._mac(token, signed).encode(), mac.encode())
-            ),
-            None,
+            (t for t in self._tokens.named(name) if is_same(self._mac(t, signed), mac)), None
         )
         if token is None:
             return None
@@ -103,7 +96,7 @@ class Sessions:
         now = self._app.store.now()
         if not session.id or now - session.used < RENEWED:
             return ""
-        return self._written(replace(session, used=now))[1]
+        return self._cookie(replace(session, used=now))
 
     def close(self, session: Session) -> None:
         """End a session for every copy of its cookie."""
@@ -125,10 +118,10 @@ class Sessions:
         token, ends = self._codes.pop(code, (None, 0.0))
         return token if time.monotonic() < ends else None
 
-    def _written(self, session: Session) -> tuple[Session, str]:
+    def _cookie(self, session: Session) -> str:
         name = session.token.name
         signed = _BETWEEN.join([name, session.id, repr(session.issued), repr(session.used)])
-        return session, f"{signed}{_BETWEEN}{self._mac(session.token, signed)}"
+        return f"{signed}{_BETWEEN}{self._mac(session.token, signed)}"
 
     def _mac(self, token: Token, text: str) -> str:
         key = hmac.digest(self._store_key(), token.digest, "sha256")
@@ -143,6 +136,11 @@ class Sessions:
             else:
                 self._app.store.note(_KEY, secrets.token_hex(32), expected=0, durable=True)
         return self._key
+
+
+def is_same(given: str, known: str) -> bool:
+    """Return True if two texts are the same, in constant time."""
+    return hmac.compare_digest(given.encode(), known.encode())
 
 
 def cookie_name(root: str, port: str, store: str) -> str:

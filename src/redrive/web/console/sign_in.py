@@ -118,7 +118,7 @@ class SignIn:
 
     def _welcome(self, request: HttpRequest, token: Token, back: str) -> Response:
         response = redirect(request, back)
-        self._set(request, response, self._sessions.open(token)[1])
+        self._set(request, response, self._sessions.open(token))
         return response
 
     def _gate(

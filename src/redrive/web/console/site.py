@@ -34,7 +34,6 @@ from redrive.web.console.requests import (
     as_problem,
     form_of,
     is_part,
-    is_same,
     read_notice,
     redirect,
     root_of,
@@ -42,14 +41,15 @@ from redrive.web.console.requests import (
     typed_path,
     typed_query,
 )
-from redrive.web.console.sessions import Session, Sessions
+from redrive.web.console.sessions import Session, Sessions, is_same
 from redrive.web.console.sign_in import SignIn
 from redrive.web.console.texts import languages
 from redrive.web.console.views import PAGES, Page
-from redrive.web.console.visit import Place, Shared, Visit
+from redrive.web.console.visit import Place, Visit
 from redrive.web.health import Health
 from redrive.web.messages import PATH
 from redrive.web.reads import checked
+from redrive.web.shared import Shared
 from redrive.web.tokens import Tokens
 
 Handler = Callable[[HttpRequest], Awaitable[Response]]
@@ -297,5 +297,6 @@ class Console:
             return Response("", problem.status, dict(HEADERS))
         to = back_of(visit.form or {})
         data = {"here": "", "line": "redrive doctor", "problem": problem, "to": to}
+        data["again"] = (visit.form or {}).get("again", "") if problem.code == "not_found" else ""
         visit = visit if visit.form is None else replace(visit, address=to)
         return self._shown(visit, "error.html", data, problem.status)

@@ -25,21 +25,6 @@ from redrive.web.messages import JobSearch, Request
 
 TYPED = 100  # a plan for more jobs is confirmed by typing their number
 LONGEST = 50_000  # characters of a payload that are shown
-WORDS = (
-    "01J9ZQ",
-    "G7 R12",
-    "state:dead,pending",
-    "handler:mail.*",
-    "error:Timeout*",
-    "category:rate_limit",
-    "age:>2h",
-    "attempts:>=5",
-    "tag:vip lane:mail",
-    "payload.customer.id:42",
-    "-handler:mail.*",
-    '"free text"',
-)
-"""Examples of the selector grammar; `texts` says what each means."""
 _TABS = ("", "state:dead", "state:pending", "state:running", "state:completed", "state:resolved")
 
 
@@ -120,7 +105,6 @@ def jobs(visit: Visit) -> Data:
         "page": page,
         "scope": scope_document(page.scope),
         "tabs": [(tab, counts.get(tab)) for tab in _TABS],
-        "words": WORDS,
     }
 
 

@@ -11,13 +11,8 @@ SELECT * FROM {schema}.jobs_to_change(%b::text[])
 
 -- name: store_jobs -- New jobs, all or none; see the function. The limit for locks is set before it is
 -- called, in the same statement: that costs no round trip.
-SELECT set_config('lock_timeout', '4s', true), {schema}.store_jobs(
-    %s::int, %b::text[], %b::float8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-    %b::text[], %b::int8[], %b::float8[], %b::float8[], %b::float8[], %b::int8[], %b::int2[],
-    %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::text[], %b::text[], %b::text[], %b::text[],
-    %b::float8[], %b::float8[], %b::text[], %b::text[], %b::int8[], %b::text[], %b::float8[],
-    %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[], %b::text[]
-)
+SELECT set_config('lock_timeout', '4s', true),
+    {schema}.store_jobs(%s::int, %b::text[], %b::int8[], %b::float8[], %s::json)
 
 -- name: lease_jobs -- Lease the pending jobs that are due first, of all or of some; see the function.
 SELECT * FROM {schema}.lease_jobs(
@@ -42,12 +37,7 @@ SELECT * FROM {schema}.renew_leases(
 )
 
 -- name: settle_jobs -- End claims; see the function.
-SELECT {schema}.settle_jobs(
-    %s::int, %b::int8[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::float8[], %b::float8[],
-    %b::float8[], %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::int2[], %b::text[], %b::text[],
-    %b::text[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[],
-    %b::text[]
-)
+SELECT {schema}.settle_jobs(%s::int, %b::text[], %b::int8[], %b::float8[], %s::json)
 
 -- name: standing -- Which of these claims stand, locked.
 SELECT g.place

@@ -55,10 +55,8 @@ def readable(listening: PostgresListener, within: float) -> bool:
 
 
 def sessions(other: psycopg.Connection[Any]) -> list[int]:
-    """Those who listen or listened: LISTEN was the last thing they said."""
-    found = (
-        "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND pid <> pg_backend_pid()"
-    )
+    """Return the sessions that listen: LISTEN was their last statement, and it has ended."""
+    found = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND state = 'idle'"
     return [pid for (pid,) in other.execute(found)]
 
 

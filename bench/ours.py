@@ -59,7 +59,7 @@ def spread(submit: Submit, number: int, bulk: int, threads: int) -> None:
 def handing(
     url: Callable[[Path], str],
 ) -> Callable[[Stage], AbstractContextManager[Submit]]:
-    """Submit as a user does: arguments bound, checked and turned into JSON, job by job."""
+    """Submit as a user does: arguments bound, checked and turned into JSON, one by one or many."""
 
     @contextmanager
     def opened(stage: Stage) -> Iterator[Submit]:
@@ -69,9 +69,12 @@ def handing(
             def send(**message: object) -> None:
                 """Do nothing: it is never run here."""
 
-            def submit(number: int, _bulk: int) -> None:
-                for _ in range(number):
-                    send.submit(**PAYLOAD)
+            def submit(number: int, bulk: int) -> None:
+                if bulk > 1:
+                    send.submit_many([PAYLOAD] * number)
+                else:
+                    for _ in range(number):
+                        send.submit(**PAYLOAD)
 
             yield submit
 

@@ -264,8 +264,8 @@ def beforehand() -> None:
     """Remove an event before its listener is called."""
     real = Deliveries._take  # noqa: SLF001
 
-    def take(self: Deliveries) -> OutboxEvent | None:
-        if event := real(self):
+    def take(self: Deliveries, is_free: Callable[[str], bool]) -> OutboxEvent | None:
+        if event := real(self, is_free):
             self._runtime.store.settle_events([event.number], [], holder=self._holder)
         return event
 
@@ -277,8 +277,8 @@ def in_memory() -> None:
     real_take, real_settle = Deliveries._take, Deliveries._settle  # noqa: SLF001
     kept: list[OutboxEvent] = []
 
-    def take(self: Deliveries) -> OutboxEvent | None:
-        return kept.pop(0) if len(kept) > 1 else real_take(self)
+    def take(self: Deliveries, is_free: Callable[[str], bool]) -> OutboxEvent | None:
+        return kept.pop(0) if len(kept) > 1 else real_take(self, is_free)
 
     def settle(self: Deliveries, event: OutboxEvent, settlement: Settlement) -> None:
         if isinstance(settlement.verdict, Retry):

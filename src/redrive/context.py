@@ -85,8 +85,7 @@ def current() -> Current:
     """Return what is known of the job that this code runs for; UsageError outside a handler."""
     running = _current.get()
     if running is None:
-        msg = "redrive.current() works only inside a handler that Redrive is running"
-        raise UsageError(msg)
+        raise UsageError("redrive.current() works only inside a handler that Redrive is running")
     return running
 
 

@@ -310,11 +310,10 @@ class _Bulk:
 def _checked_item(entry: Entry, item: object, options: Options) -> tuple[str, Options]:
     """Return the payload and the options of an item; UsageError if it is none of this call."""
     if not isinstance(item, Item):
-        msg = (
+        raise UsageError(
             "an item is a mapping of names to arguments, or made by `handler.item(…)`; "
             f"found {type(item).__name__}"
         )
-        raise UsageError(msg)
     if item.entry is not entry:
         raise UsageError(f"this is an item of {item.entry.name!r}, not of {entry.name!r}")
     if item.options.durable:

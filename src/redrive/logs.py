@@ -19,8 +19,7 @@ from typing import cast
 from redrive.payloads.masking import inert, mask_payload, safe_text
 from redrive.payloads.strict_json import Json
 
-LONGEST = 60_000
-"""Characters of one text; Cloud Logging takes 256 KiB a line."""
+LONGEST = 60_000  # characters of one text; Cloud Logging takes 256 KiB a line
 _LOOKED_AT = 4 * LONGEST
 """So much is masked before it is cut, so that no half of a secret is left at the end."""
 _DEEPEST = 8

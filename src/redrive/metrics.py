@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from redrive import __version__
 from redrive.attempts import counters
 from redrive.desk.desk import Desk
-from redrive.desk.jobs import Count
+from redrive.desk.jobs import oldest_by_lane
 from redrive.in_place import calls
 from redrive.jobs.job import State
 
@@ -150,7 +150,7 @@ def gauges(desk: Desk) -> Iterator[Sample]:
         ("redrive_due_lag_seconds", State.PENDING),
         ("redrive_dead_oldest_age_seconds", State.DEAD),
     ):
-        for lane, oldest in _oldest(counts, state).items():
+        for lane, oldest in oldest_by_lane(counts, state).items():
             yield name, (lane,), max(0.0, now - oldest)
     for pause in desk.lanes.pauses():
         yield "redrive_lane_paused", (pause.lane,), 1
@@ -158,14 +158,6 @@ def gauges(desk: Desk) -> Iterator[Sample]:
         yield "redrive_lane_unserved", (lane,), 1
     yield from _causes(desk)
     yield from _workers(desk)
-
-
-def _oldest(counts: Iterable[Count], state: State) -> dict[str, float]:
-    oldest: dict[str, float] = {}
-    for count in counts:
-        if count.state is state and count.oldest is not None:
-            oldest[count.lane] = min(count.oldest, oldest.get(count.lane, count.oldest))
-    return oldest
 
 
 def _causes(desk: Desk) -> Iterator[Sample]:

@@ -210,7 +210,7 @@ from redrive.desk.transfer.formats.quarantine import Quarantine
 with Quarantine(Path("f.bad")) as rest:
     for number in range(3):
         rest.put(number, 0, "why", b"raw %d" % number)
-    rest.flush()
+    rest.file.flush()
     os.write(1, b"written")
     sys.stdin.read()
 """

@@ -229,6 +229,6 @@ def test_the_watch_sees_a_connection_and_the_canary_counts_it(
     """Without this, no count of nought would mean anything."""
     port = canary.port
     allow = ["http", f":{port}", "127.0.0.1"]
-    there = app.endpoint("there", url=f"http://127.0.0.1:{port}/", allow=allow, timeout=0.05)
+    there = app.endpoint("there", url=f"http://127.0.0.1:{port}/", allow=allow, timeout=1)
     assert not there.try_now({}).done
     assert (connections, canary.accepted()) == (["127.0.0.1"], 1)

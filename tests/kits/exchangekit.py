@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from redrive import Job, Redrive
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.formats.times import zone_of
 from redrive.desk.transfer.importing import LineResult
 from redrive.testing import ManualClock
@@ -148,18 +148,18 @@ TOKYO = zone_of("Asia/Tokyo")
 
 
 def take(
-    data: bytes, app: Redrive | None = None, *, asked: Asked | None = None, **said: Any
+    data: bytes, app: Redrive | None = None, *, asked: TransferOptions | None = None, **said: Any
 ) -> tuple[Redrive, list[LineResult]]:
     """Import a file, by default into an empty store in memory."""
     app = app or Redrive("memory:", clock=ManualClock(AT + 30 * 86400))
-    asked = asked or Asked(zone=lambda: TOKYO)
+    asked = asked or TransferOptions(zone=lambda: TOKYO)
     return app, list(app.desk.transfer.import_lines(io.BytesIO(data), asked=asked, **said))
 
 
 def out(app: Redrive, name: str) -> bytes:
     """Export everything in a format."""
     found = app.desk.transfer.export_lines(
-        app.desk.jobs.each(), format=name, asked=Asked(zone=lambda: TOKYO)
+        app.desk.jobs.each(), format=name, asked=TransferOptions(zone=lambda: TOKYO)
     )
     return b"".join(line.encode() + b"\n" for line in found)
 

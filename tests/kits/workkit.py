@@ -10,7 +10,7 @@ from pathlib import Path
 
 from redrive import Policy, Redrive, State, constant
 
-LEASE = 2.0
+LEASE = 4.0
 QUICK = Policy(attempts=3, wait=constant(0.01))
 
 

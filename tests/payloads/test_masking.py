@@ -300,7 +300,8 @@ def test_a_payload_secret_never_survives_in_error_text(
     assert secret not in text.replace(before, "").replace(after, "")
 
 
-SIZE = 1_000_000
+SIZE = 600_000
+"""A quadratic pattern would take more than the time limit of a test for so much text."""
 
 
 @pytest.mark.parametrize(
@@ -337,7 +338,7 @@ SIZE = 1_000_000
         *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "hooks.slack.com/a", "token=[", "token=,a"),
     ],
 )
-def test_a_megabyte_of_anything_is_masked_in_one_pass(piece: str) -> None:
+def test_a_long_text_of_anything_is_masked_in_one_pass(piece: str) -> None:
     mask_text((piece * SIZE)[:SIZE], ["another-secret"])
     for lead in ("password=", "://a:", 'token="', "eyJ"):
         mask_text(lead + (piece * SIZE)[: SIZE // 10])

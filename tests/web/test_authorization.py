@@ -89,19 +89,17 @@ def test_tokens(web: Web, route: Route) -> None:
 
 
 @every_route
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_a_token_is_said_in_one_way(web: Web, route: Route) -> None:
+    bad = (
         f"bearer  {ACT}",
         f"Bearer {ACT} ",
         f"Basic {ACT}",
         f"Bearer {ACT},{READ}",
         ACT,
         "Bearer",
-    ],
-)
-def test_a_token_is_said_in_one_way(web: Web, route: Route, said: str) -> None:
-    assert asked(web, route, None, [("authorization", said)]) == 401
+    )
+    for said in bad:
+        assert asked(web, route, None, [("authorization", said)]) == 401, said
 
 
 @every_route

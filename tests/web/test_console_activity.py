@@ -10,7 +10,8 @@ import pytest
 from consolekit import Visitor
 from redrive import Redrive
 from redrive.web.console.activity import VERBS
-from redrive.web.console.help import FOLDER, TERMS, topics
+from redrive.web.console.help import FOLDER, topics
+from redrive.web.console.texts import texts
 from shopkit import name
 from webkit import ACT, BASE, READ
 
@@ -104,7 +105,10 @@ def test_help_has_the_keys_the_words_and_every_page_of_the_command_line(app: Red
     visitor = Visitor(app, READ)
     page = visitor.page("/help")
     assert len(page.all("kbd")) >= 10
-    assert len(TERMS) == page.html.count("<dd>") - page.html.count("<kbd>/</kbd>") * 10
+    assert (
+        len(texts().names("term."))
+        == page.html.count("<dd>") - page.html.count("<kbd>/</kbd>") * 10
+    )
     assert sorted(topics()) == sorted(path.stem for path in FOLDER.glob("*.md"))
     for topic in topics():
         assert f"/help/{topic}" in page.links()

@@ -158,13 +158,13 @@ def test_a_stopped_supervisor_does_not_take_its_own_silence_for_that_of_its_work
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
     """F41: as after a suspend of the machine."""
-    with crew(tmp_path, url, "--watchdog", "2s") as made:
+    with crew(tmp_path, url, "--watchdog", "5s") as made:
         first = only_worker(made)
         wait_for_heartbeat(app)
         for _ in range(2):
             for pid in (made.pid, first):
                 os.kill(pid, signal.SIGSTOP)
-            time.sleep(3)
+            time.sleep(6)
             os.kill(made.pid, signal.SIGCONT)
             time.sleep(0.2)
             os.kill(first, signal.SIGCONT)

@@ -17,7 +17,7 @@ from typing import Any, Self, cast
 
 from redrive import context
 from redrive.classify import classify, fingerprint
-from redrive.classify.judge import has_rule
+from redrive.classify.rules import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
 from redrive.jobs.clock import Clock
 from redrive.jobs.interrupts import may_be_ctrl_c

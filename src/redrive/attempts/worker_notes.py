@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
+from redrive.jobs.job import State
 from redrive.payloads.renames import fits
-from redrive.stores.contract import Count, Store
+from redrive.stores.contract import Count, Store, oldest_by_lane
 from redrive.stores.note_verbs import Note
 
 PASS_LASTS = 90_000.0
@@ -115,11 +116,9 @@ def unserved(store: Store, counts: Sequence[Count] | None = None) -> dict[str, f
 
     A caller that has just counted the jobs passes the `counts`.
     """
-    now, lanes, due = store.now(), served(store, "lanes"), dict[str, float]()
-    for count in store.counts() if counts is None else counts:
-        if count.is_due(now) and count.oldest is not None:
-            due[count.lane] = min(count.oldest, due.get(count.lane, now))
-    return {lane: due[lane] for lane in sorted(due) if lane not in lanes}
+    now, lanes = store.now(), served(store, "lanes")
+    due = oldest_by_lane(store.counts() if counts is None else counts, State.PENDING)
+    return {lane: at for lane, at in sorted(due.items()) if at <= now and lane not in lanes}
 
 
 def can_take(store: Store, handler: str, names: frozenset[str], but: str) -> str | None:

@@ -85,8 +85,8 @@ def _weighed(exc: BaseException, rules: Sequence[When]) -> tuple[Clues, Finding]
     finding = guarded(judge.judge, exc)
     clues = judge.seen.get(id(exc)) or Clues(exc)
     unknown = f"nothing known about {name_of(type(exc))}"
-    finding = finding or Finding(clues, Category.UNKNOWN, unknown)
-    return clues, finding._replace(why="; ".join([finding.why, *judge.raised]))
+    found = finding or Finding(clues, Category.UNKNOWN, unknown)
+    return clues, found._replace(why="; ".join([found.why, *judge.raised]))
 
 
 def _hint(clues: Clues, finding: Finding, now: float) -> tuple[float, str] | tuple[None, None]:

@@ -7,19 +7,15 @@ searched; evidence for `unknown` counts only if nothing weaker finds another cat
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from redrive.classify import clues as look
-from redrive.classify import names, tables
+from redrive.classify import names, rules, tables
 from redrive.classify.clues import Clues, as_text, as_whole, errno_name, is_a, known, name_of
 from redrive.classify.hints import PUSHBACK, is_refusal, is_used_up
 from redrive.errors import GiveUp, RetryLater
-from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import HOPELESS, Category
-from redrive.jobs.logger import log
-from redrive.payloads.masking import type_name
 from redrive.policies.policy import When
 
 Rows = Mapping[str, Category]
@@ -32,9 +28,6 @@ _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 _TELLING: Final = (*tables.MYSQL, *tables.REPLIERS, *(f"{package}." for package in tables.TEXTS))
 """Libraries whose errors have their meaning in their arguments."""
 _MISTAKES: Final = HOPELESS - {Category.AUTH}
-_MINUTE: Final = 60.0
-_WARNED: Final[dict[str, float]] = {}
-"""When a rule that raises may be logged again, by its description and place."""
 _MOST_KNOWN: Final = 500
 _KNOWN: Final[
     dict[tuple[int, str | None], tuple[type, tuple[Category, str, str | None, bool] | None]]
@@ -55,12 +48,12 @@ class Finding(NamedTuple):
 class Judge:
     """Classifies an error and the errors inside it, each once."""
 
-    def __init__(self, rules: Sequence[When]) -> None:
+    def __init__(self, own_rules: Sequence[When]) -> None:
         self.seen: dict[int, Clues] = {}
         """By identity of the error; they keep it alive, or its identity could come again."""
         self.raised: list[str] = []
         """The rules whose test raised an error, which counts as no match."""
-        self._rules = rules
+        self._rules = own_rules
         self._depth = 0
 
     def judge(self, error: BaseException) -> Finding | None:
@@ -101,8 +94,8 @@ class Judge:
         if is_a(clues.error, RetryLater):
             yield Finding(clues, Category.TRANSIENT, "the handler asked to be run later")
         for rule in self._rules:
-            if self.applies(rule, clues):
-                yield Finding(clues, rule.then, f"your rule for {_description(rule)}")
+            if rules.applies(rule, clues, self.raised):
+                yield Finding(clues, rule.then, f"your rule for {rules.description(rule)}")
         if not tables.STOPS.keys().isdisjoint(clues.kin):
             why = f"{name_of(type(clues.error))} is a request to stop, not a failure of the job"
             yield Finding(clues, Category.UNKNOWN, why)
@@ -112,17 +105,6 @@ class Judge:
             yield _row(clues, _CATEGORIES, word, why)
         if is_a(clues.error, BaseExceptionGroup):
             yield self._worst(clues)
-
-    def applies(self, rule: When, clues: Clues) -> bool:
-        """Return True if a rule matches an error."""
-        try:
-            return _matches(rule, clues)
-        except BaseException as error:  # a rule that raises matches nothing, but people are told
-            if may_be_ctrl_c(error):
-                raise
-            self.raised.append(f"your rule for {_description(rule)} raised {type_name(error)}")
-            _warn(rule, error)
-            return False
 
     def _worst(self, group: Clues) -> Finding | None:
         members: tuple[BaseException, ...] = _MEMBERS(group.error)
@@ -239,60 +221,6 @@ def _is_bare(clues: Clues) -> bool:
         and not clues.kin[0].startswith(_TELLING)
         and not known(type(clues.error)).dialect
     )
-
-
-def _matches(rule: When, clues: Clues) -> bool:
-    """Return True if an error meets every condition of a rule."""
-    cls = type(clues.error)
-    return (
-        (rule.status is None or rule.status == clues.status)
-        and (rule.code is None or _has_code(clues, rule.code))
-        and (rule.error is None or issubclass(cls, rule.error))
-        and (rule.name is None or any(_is_named(base, rule.name) for base in cls.__mro__))
-        and (rule.test is None or bool(rule.test(clues.error)))
-    )
-
-
-def _has_code(clues: Clues, code: str) -> bool:
-    # A number is a code only to those who ask for it.
-    number = clues.held.get("code")
-    return code in (as_text(number), str(as_whole(number)), errno_name(clues), *dict(clues.codes))
-
-
-def _is_named(cls: type, name: str) -> bool:
-    """Match `openai.RateLimitError` wherever below `openai` the class is defined."""
-    package, _, last = name.rpartition(".")
-    module = getattr(cls, "__module__", "")
-    below = not package or f"{module}.".startswith(f"{package}.")
-    return (below and cls.__name__ == last) or f"{module}.{cls.__qualname__}" == name
-
-
-def has_rule(error: BaseException, rules: Sequence[When]) -> bool:
-    """Return True if one of the user's rules is about this error."""
-    clues = look.guarded(look.gather, error) if rules else None
-    return clues is not None and any(Judge(rules).applies(rule, clues) for rule in rules)
-
-
-def _description(rule: When) -> str:
-    kinds = rule.error if isinstance(rule.error, tuple) else filter(None, [rule.error])
-    parts = (
-        " or ".join(map(name_of, kinds)) or rule.name,
-        f"status {rule.status}" if rule.status else None,
-        f"code {rule.code}" if rule.code else None,
-        (as_text(look.reach(rule.test, "__name__")) or "a test") if rule.test else None,
-    )
-    return ", ".join(filter(None, parts))
-
-
-def _warn(rule: When, error: BaseException) -> None:
-    """Log that a rule raised an error, at most once a minute; not its text, which may be secret."""
-    code = look.reach(rule.test, "__code__")
-    place = f"{look.reach(code, 'co_filename')}:{look.reach(code, 'co_firstlineno')}"
-    name, now = f"{_description(rule)} ({place if code else rule.then})", time.monotonic()
-    if now >= _WARNED.get(name, now):
-        _WARNED[name] = now + _MINUTE
-        text = "the rule for %s raised %s, which counts as no match: correct its test"
-        log.warning(text, name, type_name(error), extra={"event": "rule_failed"})
 
 
 def _row(clues: Clues, rows: Rows, key: str, why: str, code: str | None = None) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import click
 
@@ -75,7 +75,7 @@ def option(
     is_flag = metavar is None and kind is None and "multiple" not in settings
     return click.option(
         *filter(None, [*names, name]),
-        type=click.Choice(kind) if isinstance(kind, list) else kind,
+        type=click.Choice(cast("list[str]", kind)) if isinstance(kind, list) else kind,
         metavar=metavar,
         help=about,
         is_flag=is_flag or None,  # False would make the value optional

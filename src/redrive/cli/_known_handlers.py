@@ -12,8 +12,7 @@ from redrive.desk.desk import Desk
 from redrive.payloads.masking import mask_text
 from redrive.registry import Registry
 
-NAMED = 5
-"""How many of many are shown: handlers, reasons, bad lines (the quarantine file has all)."""
+NAMED = 5  # how many of many are shown: handlers, reasons, bad lines (the quarantine file has all)
 
 Unserved = Counter[tuple[str, str]]
 """How many pending jobs no handler can run, by handler and URL."""

@@ -17,8 +17,8 @@ from redrive.desk.transfer.formats.detect import format_of
 from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.pieces import Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
-from redrive.desk.transfer.formats.record import Asked
 from redrive.desk.transfer.formats.record import Line as Record
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.formats.times import local
 from redrive.desk.transfer.guess import proposed
 from redrive.desk.transfer.mapping import FieldMapping
@@ -194,7 +194,7 @@ def _stem(file: str) -> str:
     return (place.stem if place.suffix in _SUFFIXES else place.name).strip("-") or "import"
 
 
-def guessed(plan: Plan, opened: IO[bytes], asked: Asked) -> View:
+def guessed(plan: Plan, opened: IO[bytes], asked: TransferOptions) -> View:
     """Return a proposal, the command for it, and the first rows as they would become."""
     sample = _guessable(plan, opened)
     given = plan.texts
@@ -252,7 +252,7 @@ def _list_in(value: Fields) -> tuple[str, ...]:
     return ()
 
 
-def _command(plan: Plan, asked: Asked, options: Mapping[str, Sequence[str]]) -> str:
+def _command(plan: Plan, asked: TransferOptions, options: Mapping[str, Sequence[str]]) -> str:
     words = [*_source_words(plan), *(["--handler", asked.handler] if asked.handler else [])]
     for option, texts in options.items():
         words += [word for text in texts for word in (option, text)]
@@ -269,7 +269,7 @@ def _source_words(plan: Plan) -> Iterator[str]:
         yield from ("--name", plan.name)
 
 
-def _shown(mapping: FieldMapping, value: Fields, asked: Asked) -> Fields:
+def _shown(mapping: FieldMapping, value: Fields, asked: TransferOptions) -> Fields:
     """Return a row as it would become, masked; one that is bad with the reason."""
     text = json.dumps(value, ensure_ascii=False)
     try:

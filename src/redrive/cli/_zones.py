@@ -23,7 +23,7 @@ def zone_named(name: str | None) -> Zone:
     return cache(_ask_zone)
 
 
-def _ask_zone() -> tzinfo:
+def _ask_zone() -> tzinfo | None:
     if not is_interactive():
         return no_zone()
     question = "Some times have no time zone. Which one is it (Asia/Tokyo, UTC, local)?"

@@ -13,6 +13,7 @@ from redrive.cli._cli import Cli
 from redrive.cli._command import command, option
 from redrive.cli.output import Line, View
 from redrive.desk.desk import Desk
+from redrive.desk.status import health_of
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs.durations import seconds, words
 from redrive.jobs.job import State
@@ -104,27 +105,23 @@ def _view(level: int, message: str, figures: list[Figure]) -> View:
 
 def _figures(desk: Desk, limits: dict[str, str | None]) -> Iterator[Figure]:
     alone = not any(limits.values())
-    dead = [count for count in desk.jobs.counts() if count.state is State.DEAD]
-    since = min((c.oldest for c in dead if c.oldest is not None), default=None)
-    age = 0.0 if since is None else max(0.0, desk.store.now() - since)
-    growth = sum(desk.lanes.deaths(60, 10)) / 10
-    number = sum(count.jobs for count in dead)
+    health = health_of(desk)
+    age, growth = health.age(State.DEAD) or 0.0, sum(desk.lanes.deaths(60, 10)) / 10
 
     def limit(name: str, default: float | None = None) -> tuple[float | None, float | None]:
         text = limits[name]
         return (default if alone else None, None) if text is None else _limits(name, text)
 
-    yield Figure("dead", number, "", "", *limit("max_dead", 0))
+    yield Figure("dead", health.total(State.DEAD), "", "", *limit("max_dead", 0))
     yield Figure("oldest", age, "s", words(age), *limit("max_age"))
     yield Figure("growth", growth, "", f"{growth:g}/m", *limit("max_growth"))
-    lanes, because = desk.lanes.unserved(), desk.lanes.unserved_because()
-    why = "; ".join(because[lane] for lane in lanes if lane in because)
-    text = f"{len(lanes)} ({why})" if why else ""
-    yield Figure("unserved", len(lanes), "", text, *limit("max_unserved", 0))
-    workers = desk.lanes.workers()
-    silent = sum(worker.is_silent for worker in workers)
+    lanes, why = len(health.unserved), "; ".join(health.because.values())
+    yield Figure(
+        "unserved", lanes, "", f"{lanes} ({why})" if why else "", *limit("max_unserved", 0)
+    )
+    silent = sum(worker.is_silent for worker in health.workers)
     yield Figure("silent", silent, "", "", *limit("max_silent", 0))
-    yield Figure("blocked", sum(worker.blocked is not None for worker in workers), "", "", 0)
+    yield Figure("blocked", sum(one.blocked is not None for one in health.workers), "", "", 0)
 
 
 def _limits(name: str, text: str) -> tuple[float | None, float | None]:

@@ -22,7 +22,7 @@ from redrive.cli.output import Facts, View, fields
 from redrive.cli.report import REPORT, is_report, write_report
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from redrive.desk.transfer.formats.quarantine import private
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.errors import StoreError, StoreForeign, StoreMissing
 
 
@@ -75,7 +75,7 @@ def export(
     left: Counter[str] = Counter()
     zone = None if assume_tz is None else zone_named(assume_tz)
     urls = handlers_of(cli, app_name).urls if format_ == "hooks" else {}
-    asked = Asked(zone=zone, urls=urls, skip=lambda _, why: left.update([why]))
+    asked = TransferOptions(zone=zone, urls=urls, skip=lambda _, why: left.update([why]))
     if output in {None, "-"}:
         if sys.stdout.isatty():
             msg = "this would show payloads with their secrets on the terminal"

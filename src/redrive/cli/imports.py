@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import click
 
@@ -27,8 +27,8 @@ from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from redrive.desk.transfer.formats.quarantine import Quarantine
-from redrive.desk.transfer.formats.record import Asked
-from redrive.desk.transfer.importing import AUTO, LineResult
+from redrive.desk.transfer.formats.record import TransferOptions
+from redrive.desk.transfer.importing import AUTO, Fate, LineResult
 from redrive.desk.transfer.mapping import FieldMapping
 from redrive.desk.transfer.sources import utf8
 from redrive.errors import StoreForeign, StoreMissing
@@ -131,7 +131,9 @@ def import_(
     plan = plan_of(cli, options)
     aside = Path(quarantine or ("import.bad" if plan.file == "-" else f"{plan.source}.bad"))
     settings = plan.settings
-    asked = Asked(handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz")))
+    asked = TransferOptions(
+        handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz"))
+    )
     mapping = plan.mapping
     with _opened(plan.file or os.devnull, settings.get("encoding", "utf-8")) as opened:
         if guess:
@@ -160,7 +162,7 @@ def import_(
         rest = None if dry_run else Quarantine(aside)
         with _looking(cli) if dry_run else cli.opened(create=True) as app:
             done = tally(app.desk, rest)
-    where = str(aside) if rest and rest.has_records else None
+    where = str(aside) if rest and rest.file else None
     cli.show(_imported(done, where, dry_run=dry_run), then="redrive status")
     if done.unserved:
         cli.say(f"note: no known handler can run {named(done.unserved)}")
@@ -168,7 +170,9 @@ def import_(
         raise click.exceptions.Exit(PARTLY)
 
 
-def _may_be_unserved(mapping: FieldMapping | None, asked: Asked, handlers: Handlers) -> bool:
+def _may_be_unserved(
+    mapping: FieldMapping | None, asked: TransferOptions, handlers: Handlers
+) -> bool:
     """Return True if the records have to be read before the import: one may need a handler."""
     if mapping is None:
         return True
@@ -262,14 +266,7 @@ def _imported(tally: _Tally, where: str | None, *, dry_run: bool) -> View:
     fates, states = tally.fates, tally.states
     data = {
         "dry_run": dry_run,
-        "added": fates["added"],
-        "known": fates["known"],
-        "folded": fates["folded"],
-        "left": fates["left"],
-        "ignored": fates["ignored"],
-        "filtered": fates["filtered"],
-        "differs": fates["differs"],
-        "bad": fates["bad"],
+        **{fate: fates[fate] for fate in get_args(Fate)},
         "ended": tally.ended,
         "unserved": [
             {"handler": handler, "url": url or None, "jobs": number}

@@ -34,8 +34,7 @@ People = Mapping[str, tokens.Right]
 """The rights of people whom a proxy signs in."""
 
 PORT = 9200
-PER_CLIENT = 100
-"""Connections of one client, unless it is a proxy."""
+PER_CLIENT = 100  # connections of one client, unless it is a proxy
 _HEAD = 65_536
 _GRACE = 10
 
@@ -135,7 +134,8 @@ def serve(
     if opens:
         opening.check_address(host)
         token_file = opening.prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
-    known, people = _tokens(cli, token_file, auth=not no_auth)
+    nobody: tuple[list[tokens.Token], People] = ([], {})
+    known, people = nobody if no_auth else _tokens(cli, token_file)
     proxy = _proxy(user_header, secret_file, people)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:
@@ -179,10 +179,8 @@ def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
         yield app
 
 
-def _tokens(cli: Cli, path: Path | None, *, auth: bool) -> tuple[list[tokens.Token], People]:
+def _tokens(cli: Cli, path: Path | None) -> tuple[list[tokens.Token], People]:
     """Return the tokens of the environment and of a file, and the rights of people without one."""
-    if not auth:
-        return [], {}
     known = tokens.from_environ()
     if path is None:
         if not known:

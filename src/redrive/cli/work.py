@@ -6,9 +6,10 @@ import logging
 import os
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -82,26 +83,7 @@ _MOST_NAMED = 10  # errors that a pass names
     "-v --verbose", "With --once: log what happens on standard error (the default on a terminal)."
 )
 @click.pass_obj
-def work(
-    cli: Cli,
-    app_name: str | None,
-    *,
-    once: bool,
-    ignore_backoff: bool,
-    limit: int,
-    processes: int,
-    concurrency: int,
-    batch: int,
-    grace: str,
-    log_format: str,
-    watchdog: str,
-    parent: int,
-    ready: int,
-    crew: int,
-    existing: bool,
-    seize: tuple[str, ...],
-    verbose: bool,
-) -> None:
+def work(cli: Cli, /, app_name: str | None, *, once: bool, limit: int, **options: Any) -> None:
     """Run jobs until SIGTERM or Ctrl-C (running jobs may finish), or with --once those due now.
 
     With --once the exit code is 6 if some jobs failed (they are kept and retried), and 1 if a handler
@@ -112,58 +94,53 @@ def work(
     if not name:
         msg = 'name your program as MODULE:APP, or in redrive.toml: app = "shop.jobs:app"'
         raise click.UsageError(msg)
-    if not once and (ignore_backoff or limit):
+    if not once and (options["ignore_backoff"] or limit):
         raise click.UsageError("--ignore-backoff and --limit belong to --once")
     # A service logs what fails; a pass started by cron is silent if nothing fails.
-    level = logging.INFO if verbose or not once or sys.stderr.isatty() else logging.WARNING
-    seconds = in_seconds(grace, name="--grace")
-    silence = in_seconds(watchdog, name="--watchdog")
-    if log_format == "json":
+    is_loud = options["verbose"] or not once or sys.stderr.isatty()
+    level = logging.INFO if is_loud else logging.WARNING
+    grace = in_seconds(options["grace"], name="--grace")
+    silence = in_seconds(options["watchdog"], name="--watchdog")
+    if options["log_format"] == "json":
         log_as_json(level)
     if once:
-        _pass(cli, name, level, ignore_backoff=ignore_backoff, limit=limit)
-    elif processes:
-        options = ["--concurrency", str(concurrency), "--batch", str(batch), "--grace", grace]
-        options += [
-            "--log-format",
-            log_format,
-            "--crew",
-            str(processes),
-            *(["-v"] if level == logging.INFO else []),
-        ]
+        _pass(cli, name, level, ignore_backoff=options["ignore_backoff"], limit=limit)
+    elif processes := options["processes"]:
         warn_on_stderr(level, times=True)
-        crewed = Supervisor(_command(name, options), processes, seconds, watchdog=silence)
+        command = _command(name, options, level)
+        crewed = Supervisor(command, processes, grace, watchdog=silence)
         raise click.exceptions.Exit(crewed.run())
     else:
-        with load_app(cli, name, level=level, times=True, existing=existing) as app:
-            _refuse_processes(app.store.url, crew)
-            worker = app.worker(
-                concurrency=concurrency,
-                batch=batch,
-                grace=seconds,
-                program=name,
-                parent=parent,
-                replaced=True,
-            )
-            worker.dead_holders = list(seize)
-            code = _until_signal(worker, ready, parent)
-        end_orphaned_group(parent)
-        raise click.exceptions.Exit(code)
+        raise click.exceptions.Exit(_work_here(cli, name, level, grace, options))
 
 
-def _command(name: str, options: list[str]) -> list[str]:
+def _command(name: str, options: Mapping[str, Any], level: int) -> list[str]:
     """Return the command that runs one worker of ours."""
-    own = ["--processes", "0", "--parent", str(os.getpid())]
-    return [sys.executable, "-m", "redrive", "work", name, *own, *options]
+    crew = ["--crew", str(options["processes"]), "--parent", str(os.getpid())]
+    command = [sys.executable, "-m", "redrive", "work", name, "--processes", "0", *crew]
+    for one in ("concurrency", "batch", "grace", "log_format"):
+        command += [f"--{one.replace('_', '-')}", str(options[one])]
+    return [*command, "-v"] if level == logging.INFO else command
+
+
+def _work_here(cli: Cli, name: str, level: int, grace: float, options: Mapping[str, Any]) -> int:
+    """Work in this process until a signal stops it; return the exit code."""
+    parent, sizes = options["parent"], {one: options[one] for one in ("concurrency", "batch")}
+    with load_app(cli, name, level=level, times=True, existing=options["existing"]) as app:
+        _refuse_processes(app.store.url, options["crew"])
+        worker = app.worker(**sizes, grace=grace, program=name, parent=parent, replaced=True)
+        worker.dead_holders = list(options["seize"])
+        code = _until_signal(worker, options["ready"], parent)
+    end_orphaned_group(parent)
+    return code
 
 
 def _refuse_processes(url: str, processes: int) -> None:
     if processes > 1 and url.startswith("jsonl:"):
-        msg = (
+        raise click.UsageError(
             f"a JSON Lines store serves one worker process, not {processes}: "
             "leave --processes out (and raise --concurrency), or use SQLite or PostgreSQL"
         )
-        raise click.UsageError(msg)
 
 
 def _until_signal(worker: Worker, ready: int, parent: int) -> int:

@@ -139,8 +139,7 @@ class Courier:
         secrets = {name: self._from_environment(name) for name in self._secret_env}
         for name, secret in secrets.items():
             if not signing.is_secret(secret):
-                msg = f"cannot send to {self.name}: {name} must be {signing.SECRET}"
-                raise TokenMissing(msg)
+                raise TokenMissing(f"cannot send to {self.name}: {name} must be {signing.SECRET}")
         return list(secrets.values())
 
     def _from_environment(self, name: str) -> str:

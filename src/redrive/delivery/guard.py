@@ -34,8 +34,7 @@ _NETLOC: Final = re.compile(
 )
 _HIGHEST_PORT: Final = 65535
 _Place = tuple[int, str, int]
-_pending: Final[dict[_Place, Future[list[str]]]] = {}
-"""The look-ups that are under way."""
+_pending: Final[dict[_Place, Future[list[str]]]] = {}  # the look-ups that are under way
 
 
 def _networks(text: str) -> tuple[Network, ...]:
@@ -186,16 +185,14 @@ def checked(
     """
     resolved = dict.fromkeys(_looked_up(resolver or resolve, target, timeout))
     if not resolved:
-        msg = f"{target.host} has no address"
-        raise socket.gaierror(socket.EAI_NONAME, msg)
+        raise socket.gaierror(socket.EAI_NONAME, f"{target.host} has no address")
     addresses = [ip_address(text.partition("%")[0]) for text in resolved]
     for address in addresses:
         if target.host not in allowed.hosts and not is_allowed(address, allowed.networks):
-            msg = (
+            raise AddressRefused(
                 f"{target.host} is at {address}, which is not public; nothing was sent. "
                 "To allow it, list the network in allow"
             )
-            raise AddressRefused(msg)
     return [str(address) for address in addresses]
 
 

@@ -17,8 +17,7 @@ from typing import Final
 
 from redrive.errors import UsageError
 
-TOLERANCE: Final = 300.0
-"""Seconds by which the clocks of sender and receiver may differ."""
+TOLERANCE: Final = 300.0  # seconds by which the clocks of sender and receiver may differ
 
 _PREFIX: Final = "whsec_"
 _SHORTEST, _LONGEST = 24, 64

@@ -21,10 +21,8 @@ from redrive.delivery.guard import Target
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-KEPT: Final = 65536
-"""Bytes of the answer's body that are read and kept."""
-CONNECT: Final = 5.0
-"""Seconds to wait for a connection to one address."""
+KEPT: Final = 65536  # bytes of the answer's body that are read and kept
+CONNECT: Final = 5.0  # seconds to wait for a connection to one address
 
 _LARGEST_HEAD: Final = 131072
 _CHUNK: Final = 65536
@@ -61,8 +59,7 @@ class Deadline:
         """Return the seconds left; raise TimeoutError if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
-            msg = f"the answer did not end within {self._seconds:g} s"
-            raise TimeoutError(msg)
+            raise TimeoutError(f"the answer did not end within {self._seconds:g} s")
         return left
 
 
@@ -103,8 +100,7 @@ def post(
             if isinstance(error, OSError):
                 raise
             # In words of our own: its text repeats what the other side said.
-            msg = f"the answer is not HTTP ({type(error).__name__})"
-            raise ConnectionError(msg) from None
+            raise ConnectionError(f"the answer is not HTTP ({type(error).__name__})") from None
 
 
 def _connected(
@@ -120,8 +116,7 @@ def _connected(
             if place == len(addresses):
                 raise
     else:
-        msg = f"{target.host} has no address"
-        raise ConnectionError(msg)
+        raise ConnectionError(f"{target.host} has no address")
     try:
         sock.settimeout(deadline.left())
         return sock if tls is None else tls.wrap_socket(sock, server_hostname=target.host)
@@ -184,8 +179,7 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         if self._room <= 0:
-            msg = "the headers of the answer are too long"
-            raise ConnectionError(msg)
+            raise ConnectionError("the headers of the answer are too long")
         self._sock.settimeout(self._deadline.left())
         read = self._sock.recv_into(buffer)
         self._room -= read

@@ -62,8 +62,7 @@ class ReadOnly:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse the rest of a backend: there is no program."""
-        msg = "this desk is read-only: use the desk of a Redrive to change jobs"
-        raise Refused(msg)
+        raise Refused("this desk is read-only: use the desk of a Redrive to change jobs")
 
 
 def migrate(url: str, clock: Clock | None) -> tuple[str, list[str]]:

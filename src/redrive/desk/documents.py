@@ -24,8 +24,7 @@ if TYPE_CHECKING:  # who lists jobs does not wait for runs
 
 T = TypeVar("T")
 
-WIDTH = 7200.0
-"""Seconds of one number of a trend, which covers a day."""
+WIDTH = 7200.0  # seconds of one number of a trend, which covers a day
 _ALONE = "ran before the run released them"
 _CHANGED = "retried, closed, edited or purged outside the run"
 

@@ -16,7 +16,7 @@ from redrive.jobs.transitions import amend_changes
 from redrive.payloads import editing, masked_jobs, strict_json
 from redrive.payloads.masked_jobs import seen
 from redrive.payloads.masking import error_text, mask_json, secrets_of
-from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope
+from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope, oldest_by_lane
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from redrive.jobs.transitions import Verb
     from redrive.stores.contract import Store
 
-__all__ = ["Count", "Editable", "Jobs", "Moved", "Page", "Scope"]
+__all__ = ["Count", "Editable", "Jobs", "Moved", "Page", "Scope", "oldest_by_lane"]
 
 _PURGED_AT_ONCE = 10_000
 
@@ -112,10 +112,11 @@ class Jobs:
         jobs = search.each(self._backend.store, self._selection(words, filters, reveal=reveal))
         return jobs if reveal else map(seen, jobs)
 
-    def with_history(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return those of these jobs that are still stored, with their histories, read at once."""
-        query = Query(ids=tuple(job.id for job in jobs), limit=len(jobs), history=True)
-        return list(map(seen, self._backend.store.find(query).jobs))
+    def with_history(self, ids: Sequence[str]) -> list[Job]:
+        """Return those of these jobs that there are, with their histories, in one read."""
+        query = Query(ids=tuple(ids), limit=len(ids), history=True)
+        jobs = {job.id: job for job in self._backend.store.find(query).jobs}
+        return [seen(jobs[job_id]) for job_id in ids if job_id in jobs]
 
     def ids(self, *words: Target, **filters: Unpack[Filters]) -> Iterator[str]:
         """Return the ids of all jobs that match, newest first; quicker than `each`."""

@@ -11,7 +11,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,10 +36,8 @@ from redrive.stores.outbox_verbs import (
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
 
-LISTED = 100
-"""How many of the jobs that are left out are named; all are counted."""
-PATIENCE = 10.0
-"""Seconds for which a request waits for another that carries out the same plan."""
+LISTED = 100  # how many of the jobs that are left out are named; all are counted
+PATIENCE = 10.0  # seconds for which a request waits for another that carries out the same plan
 _NOTE = "plan:"
 
 
@@ -124,11 +121,7 @@ def document(desk: Desk, plan: KeptPlan) -> shapes.KeptPlan:
 
 def samples_of(desk: Desk, plan: KeptPlan) -> list[Job]:
     """Return a few of the jobs of a plan as they are now, masked."""
-    jobs: list[Job] = []
-    for job_id in plan.samples:
-        with suppress(JobNotFound):  # purged since
-            jobs.append(desk.jobs.get(job_id))
-    return jobs
+    return desk.jobs.with_history(plan.samples)
 
 
 def result_of(desk: Desk, plan: KeptPlan) -> shapes.Done | None:
@@ -176,8 +169,7 @@ def _agree(plan: KeptPlan, order: Order) -> None:
         msg = f"confirm must be {plan.eligible}, the number of eligible jobs; found {order.confirm}"
         raise Refused(f"{msg}; nothing was changed")
     if not plan.eligible:
-        msg = f"none of the {plan.matched} jobs is eligible; nothing was changed"
-        raise Refused(msg)
+        raise Refused(f"none of the {plan.matched} jobs is eligible; nothing was changed")
     if plan.verb == "discard" and not order.reason.strip():
         raise UsageError("discard needs a reason: write why these jobs are never to be run")
     if plan.verb != "retry" and (order.spec != Spec() or order.name):

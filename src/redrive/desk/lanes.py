@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from redrive.jobs.reports import EventKind
 
 
-SILENT = 15.0
-"""Seconds without a heartbeat after which a worker is silent; it sends one every 10."""
+SILENT = 15.0  # seconds without a heartbeat after which a worker is silent; it sends one every 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from redrive.desk import shapes, waits
 from redrive.desk.documents import Seen, pause_document, run_document, with_trends
 from redrive.jobs.clock import iso
-from redrive.jobs.job import Action, Group, State
+from redrive.jobs.job import Action, State
+from redrive.stores.tallies import Tally
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 Status = Literal["open", "new", "regressed", "resolved", "all"]
 Order = Literal["jobs", "growth", "age"]
 DAY = 86_400.0
-MOST = 200
-"""Groups without jobs that are listed as resolved."""
-STEPS = 5000
-"""Steps of a run that are read: it takes one a second."""
+MOST = 200  # groups without jobs that are listed as resolved
+STEPS = 5000  # steps of a run that are read: it takes one a second
 _BARS, _LATELY = 60, 10.0
 _WIDTHS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
 _KEYS: dict[Order, Callable[[Seen], tuple[float, ...]]] = {
@@ -58,11 +57,7 @@ def _resolved(desk: Desk, rows: list[Seen]) -> list[Seen]:
     known = {row.group.number: row for row in rows}
     records = [r for r in desk.groups.records().values() if r.status == "resolved"]
     records.sort(key=lambda record: -(record.resolved or 0.0))
-    rest = [
-        Group(number=r.number, fingerprint=r.fingerprint or "", title=r.title, record=r)
-        for r in records[:MOST]
-        if r.number not in known
-    ]
+    rest = [Tally().group(r.number, r) for r in records[:MOST] if r.number not in known]
     there = [known[r.number] for r in records if r.number in known]
     return [*there, *(with_trends(desk, rest) if rest else [])]
 
@@ -70,12 +65,10 @@ def _resolved(desk: Desk, rows: list[Seen]) -> list[Seen]:
 def lanes_of(desk: Desk, health: Health) -> list[shapes.WholeLane]:
     """Return every lane that has jobs or a pause: those that nobody serves first, then the paused."""
     counted: dict[str, dict[State, int]] = {pause.lane: {} for pause in health.pauses}
-    due: dict[str, float] = {}
     for count in health.counts:
         states = counted.setdefault(count.lane, {})
         states[count.state] = states.get(count.state, 0) + count.jobs
-        if count.is_due(health.now) and count.oldest is not None:
-            due[count.lane] = min(count.oldest, due.get(count.lane, count.oldest))
+    due = health.due()
     pauses, served = {pause.lane: pause for pause in health.pauses}, desk.lanes.served()
     lanes: list[shapes.WholeLane] = [
         {

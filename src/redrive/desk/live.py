@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from redrive.desk.desk import Desk
     from redrive.desk.documents import Seen
 
-MINUTES = 30
-"""How many minutes the curves go back."""
+MINUTES = 30  # how many minutes the curves go back
 _OPEN = frozenset({State.PENDING, State.RUNNING, State.DEAD})
 
 
@@ -38,12 +37,10 @@ class Live(NamedTuple):
     def lanes(self) -> list[shapes.Lane]:
         """Return the lanes with open jobs or attempts, those with the longest lag first."""
         jobs: dict[str, Counter[State]] = {lane: Counter() for lane in self.flow if lane}
-        due: dict[str, float] = {}
+        due = self.status.due()
         for count in self.status.counts:
             if count.state in _OPEN:
                 jobs.setdefault(count.lane, Counter())[count.state] += count.jobs
-            if count.is_due(self.status.now) and count.oldest is not None:
-                due[count.lane] = min(count.oldest, due.get(count.lane, count.oldest))
         rows = [self._lane(lane, jobs[lane], due.get(lane)) for lane in jobs]
         rows.sort(key=lambda row: (-(row["lag_seconds"] or 0.0), -row["pending"], row["lane"]))
         return rows
@@ -58,13 +55,8 @@ class Live(NamedTuple):
             "running": jobs[State.RUNNING],
             "dead": jobs[State.DEAD],
             "lag_seconds": None if due is None else max(0.0, at.now - due),
-            "attempts_last_minute": self._last(lane).attempts,
+            "attempts_last_minute": self.flow[lane][-2].attempts if lane in self.flow else 0,
         }
-
-    def _last(self, lane: str) -> LaneCount:
-        """Return the counts of the last whole minute."""
-        curve = self.flow.get(lane)
-        return curve[-2] if curve else LaneCount()
 
     def minutes(self) -> list[dict[str, Any]]:
         """Return deaths, attempts and completions: in the last whole minute, and as a curve."""

@@ -140,7 +140,7 @@ def make(
             plan.ineligible.append((job.id, why))
         else:
             plan.take(job)
-    plan.samples = [desk.jobs.get(job_id) for job_id in islice(plan.eligible, SAMPLES)]
+    plan.samples = desk.jobs.with_history(list(islice(plan.eligible, SAMPLES)))
     return plan
 
 

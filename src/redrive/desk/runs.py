@@ -27,8 +27,7 @@ _UNFINISHED: frozenset[Phase] = frozenset({"freezing", "done", "stopped", "cance
 
 _TEXTS = ("by", "asked", "name", "reason", "why")
 
-_MANY = 20
-"""How many groups of a run are counted for arrivals, at most."""
+_MANY = 20  # how many groups of a run are counted for arrivals, at most
 
 
 class Runs:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from redrive.desk.desk import Desk
     from redrive.jobs.job import Group, Job
 
-MOST = 20
-"""How many groups of the same function are compared, those that died last first."""
+MOST = 20  # how many groups of the same function are compared, those that died last first
 
 
 def same_statement(desk: Desk, group: Group) -> list[shapes.SameStatement]:
@@ -43,7 +42,7 @@ def same_statement(desk: Desk, group: Group) -> list[shapes.SameStatement]:
 def _newest(desk: Desk, groups: Iterable[int]) -> list[Job]:
     """Return the newest dead job of each group, with its history, which has the tracebacks."""
     pages = (desk.jobs.find(group=group, state="dead", by_change=True, limit=1) for group in groups)
-    return desk.jobs.with_history([job for page in pages for job in page.jobs])
+    return desk.jobs.with_history([job.id for page in pages for job in page.jobs])
 
 
 def _statement(job: Job, function: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -18,13 +19,13 @@ from redrive.payloads.masked_jobs import secrets_of
 from redrive.stores.contract import Page, Query, Scope, Store, every
 from redrive.stores.cursors import cursor_of, read_cursor
 from redrive.stores.refusals import no_group
+from redrive.stores.tallies import Tally, largest
 
 SEARCHED = 100_000
 """How many jobs are checked one by one, at most, where the store cannot answer; the newest first."""
 BUDGET = 0.2
 """Seconds in which a store may search for a tag or a text, for a page that people wait for."""
-_READ_FOR_REASON = 100
-"""How many jobs of an action are read for secrets that its reason may repeat."""
+_READ_FOR_REASON = 100  # how many jobs of an action are read for secrets that its reason may repeat
 
 
 MUST_END: ContextVar[Callable[[], bool]] = ContextVar("redrive_must_end", default=bool)
@@ -51,8 +52,7 @@ def meant(store: Store, verb: Verb, selection: Selection) -> Iterator[Job | str]
     also where `selection` is asked of jobs as views show them.
     """
     if selection.is_empty:
-        msg = "name the jobs: ids, a group such as G7, or filters (state=, handler=, …)"
-        raise UsageError(msg)
+        raise UsageError("name the jobs: ids, a group such as G7, or filters (state=, handler=, …)")
     selection = selection.usual(USUAL[verb])
     seen: set[str] = set()
     for job in _by_ids(store, selection.ids) if selection.ids else each(store, selection):
@@ -116,10 +116,9 @@ def _in_time(jobs: Iterator[Job]) -> Iterator[Job]:
     must_end = MUST_END.get()
     for job in jobs:
         if must_end():
-            msg = (
-                "the search through the jobs took too long; narrow the selection, or use a terminal"
+            raise TimeoutError(
+                "the search of the jobs took too long; narrow the selection, or use a terminal"
             )
-            raise TimeoutError(msg)
         yield job
 
 
@@ -175,41 +174,26 @@ def groups(store: Store, selection: Selection, limit: int) -> tuple[list[Group],
     _check_names(store, selection)
     selection = selection.usual([State.DEAD])
     queries = [replace(query, limit=limit) for query in _queries(selection)]
-    if not selection.terms and selection.confirmation() is None:
-        counted = [group for query in queries for group in store.groups(query)]
-        return _most(_joined(counted), limit), None
-    page = find(store, selection, limit=SEARCHED, cursor=None, by_change=False)
-    known = {
-        group.number: group
-        for query in map(_bare, queries)
-        for group in store.groups(replace(query, limit=SEARCHED))
-    }
-    alone = [_alone(known[job.group], job) for job in page.jobs if job.group in known]
-    return _most(_joined(alone), limit), page.scope
-
-
-def _most(counted: Iterable[Group], limit: int) -> list[Group]:
-    return sorted(counted, key=lambda group: (-group.jobs, group.number))[:limit]
-
-
-def _alone(group: Group, job: Job) -> Group:
-    """Return the group as if this were its only job."""
-    kind = job.failure.category if job.failure else None
-    return replace(group, jobs=1, handlers=(job.handler,), category=kind)
-
-
-def _joined(counted: Iterable[Group]) -> Iterable[Group]:
-    """Add up groups that were counted separately."""
-    sums: dict[int, Group] = {}
-    for group in counted:
-        seen = sums.get(group.number)
-        sums[group.number] = group if seen is None else _sum(seen, group)
-    return sums.values()
-
-
-def _sum(group: Group, other: Group) -> Group:
-    handlers = tuple(sorted({*group.handlers, *other.handlers}))
-    return replace(group, jobs=group.jobs + other.jobs, handlers=handlers)
+    is_plain = not selection.terms and selection.confirmation() is None
+    if is_plain and len(queries) == 1:
+        return store.groups(queries[0]), None
+    tallies: dict[int, Tally] = defaultdict(Tally)
+    for group in [group for query in queries for group in store.groups(query)] if is_plain else ():
+        tallies[group.number].jobs += group.jobs
+        for handler in group.handlers:
+            tallies[group.number].add(handler, group.category, 0, 0.0)
+    page = (
+        Page([])
+        if is_plain
+        else find(store, selection, limit=SEARCHED, cursor=None, by_change=False)
+    )
+    for job in page.jobs:
+        if job.group is not None:
+            kind = job.failure.category if job.failure else None
+            tallies[job.group].add(job.handler, kind, 1, job.updated, job_id=job.id)
+    records = store.group_records(tallies)
+    most = largest(tallies.items(), limit)
+    return [tally.group(number, records.get(number)) for number, tally in most], page.scope
 
 
 def _searches(store: Store, queries: Sequence[Query]) -> list[Iterator[Job | _Stop]]:

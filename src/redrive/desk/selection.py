@@ -18,13 +18,10 @@ from redrive.payloads.masked_jobs import seen
 from redrive.stores.contract import Query, Store
 
 _GROUP = re.compile(r"[Gg]?(\d{1,9})")
-_CANDIDATES = 5
-"""How many jobs an error names, if the beginning of an id is not unique."""
+_CANDIDATES = 5  # how many jobs an error names, if the beginning of an id is not unique
 _EXACT = ("lane", "category", "tag", "key")
-_MASKABLE = ("tag", "key", "text")
-"""Filters that a store answers, of what may be masked in views."""
-_TEXTS = ("handler", "text", *_EXACT)
-"""The filters that are one text each."""
+_MASKABLE = ("tag", "key", "text")  # filters that a store answers, of what may be masked in views
+_TEXTS = ("handler", "text", *_EXACT)  # the filters that are one text each
 E = TypeVar("E", State, Category, Reason)
 
 USUAL: Mapping[Verb, Sequence[State]] = {
@@ -240,8 +237,7 @@ def read(
         for name in selection.ids:
             if unknown := selectors.unknown_filter(name):
                 raise UsageError(unknown)
-        msg = "use ids, or groups and filters, not both: an id already names its job"
-        raise UsageError(msg)
+        raise UsageError("use ids, or groups and filters, not both: an id already names its job")
     if selection.groups and "group" in selection.filters:
         raise UsageError("name the group once: G7 or group=7")
     named = dict.fromkeys(selection.groups)
@@ -256,11 +252,10 @@ def _check_terms(terms: list[Term], *, reveal: bool) -> None:
         raise UsageError(msg)
     for term in terms:
         if not reveal and term.masked_name:
-            msg = (
+            raise UsageError(
                 f"{term.name} cannot be searched: {term.masked_name!r} is a masked field. A program "
                 "that may see secrets can use app.desk.jobs.find(…, reveal=True)"
             )
-            raise UsageError(msg)
 
 
 def _take_terms(selection: Selection, terms: list[Term], usual: Iterable[State]) -> None:
@@ -308,11 +303,10 @@ def _take_age(filters: Filters, term: Term) -> None:
     except UsageError:
         age = None
     if age is None or sign not in selectors.OPPOSITE or len(term.values) > 1:
-        msg = (
+        raise UsageError(
             "age must be like age:>2h (older) or age:<1h30m (newer), with the units s, m, h, d, w; "
             f"found {term.raw!r}"
         )
-        raise UsageError(msg)
     if sign.startswith(">"):
         filters["older_than"] = max(age, durations.seconds(filters.get("older_than", age)))
     else:

@@ -28,13 +28,10 @@ from redrive.payloads.wildcards import matches
 Check = Callable[[Job], bool]
 Place = tuple[int, int | None]
 """The numbers of a group and of a variant; None is the whole group."""
-LONGEST = 2000
-"""Characters of a selector, and of any one filter."""
+LONGEST = 2000  # characters of a selector, and of any one filter
 MOST_TERMS = 50
-MOST_STARS = 20
-"""In one word."""
-_LONGEST_VERSION = 200
-"""So much of a text is compared as a version."""
+MOST_STARS = 20  # in one word
+_LONGEST_VERSION = 200  # so much of a text is compared as a version
 
 
 def _error_texts(failure: Failure) -> tuple[str, ...]:
@@ -51,8 +48,7 @@ _GROUP = re.compile(r"[Gg]([0-9]{1,9})(\.[0-9]{1,2})?")
 _RUN = re.compile(r"[Rr]([0-9]{1,9})")
 _PLAIN = re.compile(r"[0-9]{1,9}")
 ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
-_KEY = re.compile(r"[\x21-\x7e]{1,255}")
-"""A key or the id of an event."""
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")  # a key or the id of an event
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
 _PART = re.compile(r"[0-9]+|[^\W\d_]+")
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -170,10 +166,9 @@ def _named(match: re.Match[str]) -> Term:
         msg = f"{match['raw']!r} is empty, which would select every job: add a value or remove it"
         raise UsageError(msg)
     if not quoted and value.count("*") > MOST_STARS:
-        msg = (
+        raise UsageError(
             f"{match['raw']!r:.80} has {value.count('*')} stars; use at most {MOST_STARS} in a word"
         )
-        raise UsageError(msg)
     term = Term(name, values, match["raw"], sign, bool(match["minus"]), quoted)
     return _checked(term)
 

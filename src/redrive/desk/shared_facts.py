@@ -18,18 +18,15 @@ from redrive.desk.documents import payload_of
 from redrive.jobs.job import Group, Job
 from redrive.payloads.masking import MASK
 
-SAMPLE = 500
-"""How many of the newest dead jobs are compared, and of the newest completed ones."""
-ATTEMPTS = 50
-"""Of so many of them the last attempt is read, for worker and release."""
+SAMPLE = 500  # how many of the newest dead jobs are compared, and of the newest completed ones
+ATTEMPTS = 50  # of so many of them the last attempt is read, for worker and release
 FEWEST = 20
 """With fewer completed jobs there is no baseline; then a fact is what SHARE of the dead have."""
 SHARE = 0.8
 MORE, SURE = 0.2, 3.0
 """A fact is so much more common among the dead, and that by so many standard errors."""
 MOST = 10
-DEEP, LONG = 3, 80
-"""How far into a payload, and how long a value may be."""
+DEEP, LONG = 3, 80  # how far into a payload, and how long a value may be
 
 Facts = list[set[tuple[str, str]]]
 """The names and values of each job."""
@@ -107,7 +104,7 @@ def _last_attempts(desk: Desk, jobs: list[Job]) -> Facts:
             for name, value in (("worker", attempt.worker), ("release", attempt.release))
             if value
         }
-        for job in desk.jobs.with_history(newest)
+        for job in desk.jobs.with_history([job.id for job in newest])
     ]
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from redrive.desk import shapes
 from redrive.desk.documents import Seen, pause_document, sums, with_trends, worker_document
-from redrive.desk.sentences import Code, Sentence
+from redrive.desk.sentences import Sentence
 from redrive.jobs.clock import iso
-from redrive.jobs.durations import words
-from redrive.jobs.job import HOPELESS, Category, Group, State
+from redrive.jobs.job import HOPELESS, Category, State
 from redrive.payloads.masked_jobs import seen_record
-from redrive.stores.contract import Query
+from redrive.stores.contract import Query, oldest_by_lane
+from redrive.stores.tallies import Tally
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
@@ -25,20 +25,16 @@ if TYPE_CHECKING:
     from redrive.runs.run_records import Run
     from redrive.stores.contract import Count
 
-TOP = 5
-"""How many groups are shown."""
+TOP = 5  # how many groups are shown
 LATE = 600.0
 """Seconds. What has been due for longer is not only waiting for the next pass of a worker."""
 HOUR = 3600.0
-FEWEST = 10
-"""Deaths in ten minutes from which on a group grows."""
+FEWEST = 10  # deaths in ten minutes from which on a group grows
 _READ, _MANY = 100, 10_000
 """How many failed jobs of a category are read to find those that have been retrying for over an hour,
 and beyond how many none is: to find the newest of them takes too long."""
-_CHANGED = 20
-"""How many changed groups are shown."""
-_TITLE = 120
-"""Characters of a title in a sentence."""
+_CHANGED = 20  # how many changed groups are shown
+_TITLE = 120  # characters of a title in a sentence
 
 Level = Literal["OK", "DEGRADED", "INCIDENT"]
 
@@ -112,16 +108,19 @@ class Health:
         oldest = self.oldest(state)
         return None if oldest is None or oldest > self.now else self.now - oldest
 
+    def due(self) -> dict[str, float]:
+        """Return the lanes with jobs that are due, and since when the oldest is."""
+        oldest = oldest_by_lane(self.counts, State.PENDING)
+        return {lane: at for lane, at in oldest.items() if at <= self.now}
+
     def overdue(self) -> list[Overdue]:
         """Return the lanes with jobs that should have run long ago, the oldest first."""
         paused = {pause.lane for pause in self.pauses}
-        oldest: dict[str, float] = {}
         pending: Counter[str] = Counter()
         for count in self.counts:
-            if count.state is State.PENDING and count.oldest is not None:
+            if count.state is State.PENDING:
                 pending[count.lane] += count.jobs
-                oldest[count.lane] = min(count.oldest, oldest.get(count.lane, count.oldest))
-        late = sorted((due, lane) for lane, due in oldest.items() if self.now - due > LATE)
+        late = sorted((due, lane) for lane, due in self.due().items() if self.now - due > LATE)
         return [Overdue(lane, pending[lane], due, lane in paused) for due, lane in late]
 
     def categories(self) -> list[tuple[Category | None, int, int]]:
@@ -172,11 +171,9 @@ class Status(Health):
         """Return the verdict: the first of the gravest reasons; without any all is well."""
         if reasons := self.reasons():
             return reasons[0]
-        if not self.failed:
-            return Verdict("OK", Sentence("No errors detected - system is healthy!", "healthy"))
-        waits = "waits for its" if self.failed == 1 else "wait for their"
-        text = f"{_count(self.failed, 'job')} failed and {waits} next attempt"
-        return Verdict("OK", Sentence(text, "failing", jobs=self.failed))
+        return Verdict(
+            "OK", Sentence("failing", jobs=self.failed) if self.failed else Sentence("healthy")
+        )
 
     def reasons(self) -> list[Verdict]:
         """Return everything that is wrong, the gravest first."""
@@ -211,9 +208,8 @@ class Status(Health):
         for row in self.active:
             kind, since = _kind(self, row)
             if kind is not None:
-                deaths, title = row.last_hour, row.group.title[:_TITLE]
-                text = f"{_count(deaths, 'death')}: {title}"
-                detail = Sentence(text, "deaths", deaths=deaths, title=title)
+                title = row.group.title[:_TITLE]
+                detail = Sentence("deaths", deaths=row.last_hour, title=title)
                 yield Change(kind, row.group.name, since, detail)
 
     def _releases(self) -> Iterator[Change]:
@@ -222,20 +218,19 @@ class Status(Health):
             if worker.release and worker.since is not None:
                 started.setdefault(worker.release, []).append(worker.since)
         for release, times in sorted(started.items()):
-            text = _count(len(times), "worker")
-            detail = Sentence(text, "workers", workers=len(times))
-            yield Change("release", release, min(times), detail)
+            yield Change("release", release, min(times), Sentence("workers", workers=len(times)))
 
     def _news(self) -> Iterator[Sentence]:
         """Yield the groups that began or came back, but for those that grow: these are incidents."""
         growing = {row.group.name for row in self.active if row.recent >= FEWEST}
         for change in self._changed_groups():
             if change.kind != "growing" and change.subject not in growing:
-                ago = self.now - change.since
-                code: Code = "began" if change.kind == "new" else "came_back"
-                verb = code.replace("_", " ")
-                text = f"{change.subject} {verb} {words(ago)} ago, {change.detail}"
-                yield Sentence(text, code, group=change.subject, ago=ago, **_values(change))
+                code, ago = (
+                    "began" if change.kind == "new" else "came_back",
+                    self.now - change.since,
+                )
+                values = change.detail.values if isinstance(change.detail, Sentence) else {}
+                yield Sentence(code, group=change.subject, ago=ago, **values)
 
     def _workers(self) -> Iterator[Sentence]:
         for worker in self.workers:
@@ -243,52 +238,28 @@ class Status(Health):
                 yield _blocked(worker, self.now)
         for worker in self.workers:
             if worker.is_silent:
-                pid, host, silent = worker.pid, worker.host, float(worker.silent)
-                why = "a handler holds the GIL, or it is stopped"
-                text = f"worker {pid} on {host} sent no heartbeat for {words(silent)}: {why}"
-                yield Sentence(text, "silent", pid=str(pid), host=host, silent=silent)
+                silent = float(worker.silent)
+                yield Sentence("silent", pid=str(worker.pid), host=worker.host, silent=silent)
 
     def _waiting(self, late: list[Overdue]) -> Iterator[Sentence]:
         if late:
-            jobs, lanes = sum(o.pending for o in late), [o.lane for o in late]
-            since = self.now - late[0].due
-            then = (
-                "paused; resume with `redrive resume LANE`"
-                if late[0].paused
-                else "is a worker running, and does it know the handlers?"
-            )
-            text = (
-                f"{_count(jobs, 'job')} pending in {_few(lanes)}, the oldest due for {words(since)}"
-            )
-            yield Sentence(
-                f"{text}: {then}",
-                "overdue_paused" if late[0].paused else "overdue",
-                jobs=jobs,
-                lanes=_names(lanes),
-                since=since,
-            )
+            code = "overdue_paused" if late[0].paused else "overdue"
+            jobs, since = sum(o.pending for o in late), self.now - late[0].due
+            yield Sentence(code, jobs=jobs, lanes=[o.lane for o in late], since=since)
 
     def _unserved(self, late: list[Overdue]) -> Iterator[Sentence]:
         if lanes := sorted(self.unserved.keys() - {o.lane for o in late}):
-            then = "start a worker whose program has the handlers"
-            text = f"jobs are due that no worker serves, in {_few(lanes)}: {then}"
-            yield Sentence(text, "unserved", lanes=_names(lanes))
+            yield Sentence("unserved", lanes=lanes)
 
     def _retrying(self) -> Iterator[Sentence]:
         if self.retrying:
             jobs = sum(number for number, _ in self.retrying.values())
             longest = self.now - min(since for _, since in self.retrying.values())
-            text = (
-                f"{_count(jobs, 'job')} retrying for over an hour, the first for {words(longest)}"
-            )
-            yield Sentence(text, "retrying", jobs=jobs, longest=longest)
+            yield Sentence("retrying", jobs=jobs, longest=longest)
 
     def _dead(self) -> Iterator[Sentence]:
         if dead := self.total(State.DEAD):
-            waits = "waits" if dead == 1 else "wait"
-            died = sum(self.minutes)
-            text = f"{_count(dead, 'dead letter')} {waits} for a person; {died:,} died in the last hour"
-            yield Sentence(text, "dead", dead=dead, died=died)
+            yield Sentence("dead", dead=dead, died=sum(self.minutes))
 
 
 def _verdicts(level: Level, sentences: Iterable[Sentence]) -> list[Verdict]:
@@ -309,39 +280,17 @@ def _growing(active: Iterable[Seen]) -> Iterator[Sentence]:
     for row in sorted(active, key=lambda row: -row.recent):
         if row.recent >= FEWEST:
             ago = float(row.now - (row.group.record.since or row.now))
-            name, title, died = row.group.name, row.group.title[:_TITLE], row.recent
-            text = f"{name} grows: {died:,} died in 10 minutes, it began {words(ago)} ago: {title}"
-            yield Sentence(text, "grows", group=name, died=died, ago=ago, title=title)
+            title = row.group.title[:_TITLE]
+            yield Sentence("grows", group=row.group.name, died=row.recent, ago=ago, title=title)
 
 
 def _blocked(worker: LiveWorker, now: float) -> Sentence:
     by = worker.blocked or {}
-    since, job = by.get("since"), f"{by['job']} ({by.get('handler')})" if "job" in by else ""
-    span = max(0.0, now - since) if isinstance(since, int | float) else None
-    lasting = "" if span is None else f" for {words(span)}"
-    text = f"{f'job {job}' if job else 'an unknown job'} has blocked the event loop{lasting}"
-    return Sentence(
-        f"worker {worker.name}: {text}; async jobs beside it wait",
-        "blocked" if span is None else "blocked_for",
-        **{"worker": worker.name, "job": job or "?"} | ({} if span is None else {"span": span}),
-    )
-
-
-def _few(lanes: list[str]) -> str:
-    more = f" and {len(lanes) - TOP} more" if len(lanes) > TOP else ""
-    return f"{'the lane' if len(lanes) == 1 else 'the lanes'} {', '.join(lanes[:TOP])}{more}"
-
-
-def _names(lanes: list[str]) -> str:
-    return ", ".join(lanes[:TOP]) + (f" (+{len(lanes) - TOP})" if len(lanes) > TOP else "")
-
-
-def _values(change: Change) -> dict[str, str | float]:
-    return change.detail.values if isinstance(change.detail, Sentence) else {}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    job = f"job {by['job']} ({by.get('handler')})" if "job" in by else "an unknown job"
+    since = by.get("since")
+    if not isinstance(since, int | float):
+        return Sentence("blocked", worker=worker.name, job=job)
+    return Sentence("blocked_for", worker=worker.name, job=job, span=max(0.0, now - since))
 
 
 def health_of(desk: Desk) -> Health:
@@ -371,10 +320,7 @@ def _active(desk: Desk) -> list[Seen]:
     now, records = desk.store.now(), desk.store.group_records().values()
     recent = [one for one in records if one.last_seen is not None and now - one.last_seen <= HOUR]
     recent.sort(key=lambda record: (-(record.last_seen or now), record.number))
-    groups = [
-        Group(number=one.number, fingerprint=one.fingerprint or "", title=one.title, record=one)
-        for one in map(seen_record, recent[:_CHANGED])
-    ]
+    groups = [Tally().group(one.number, one) for one in map(seen_record, recent[:_CHANGED])]
     return with_trends(desk, groups) if groups else []
 
 

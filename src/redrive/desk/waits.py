@@ -7,15 +7,12 @@ from collections.abc import Collection, Iterator
 from redrive.desk.desk import Desk
 from redrive.desk.lanes import LanePause, LiveWorker
 from redrive.desk.sentences import Sentence
-from redrive.jobs.durations import words
 from redrive.jobs.job import Job, State
 from redrive.runs.run_records import Run
 
 _OPEN = ("pending", "dead")
-_LATE = 5.0
-"""Seconds. What has been due for longer, or busy for longer, stands still."""
-_LOOKED_AT = 100
-"""How many open jobs of a run are looked at."""
+_LATE = 5.0  # seconds. What has been due for longer, or busy for longer, stands still.
+_LOOKED_AT = 100  # how many open jobs of a run are looked at
 _PROVIDER = "provider:"
 
 
@@ -46,20 +43,10 @@ def _has(desk: Desk, run: Run, lane: str) -> bool:
 
 
 def _lines(desk: Desk, pauses: list[LanePause]) -> list[str]:
-    lines: list[str] = [
-        Sentence(
-            f"lane {pause.lane} is paused by {pause.by}: redrive resume {pause.lane}",
-            "wait_paused",
-            lane=pause.lane,
-            by=pause.by,
-        )
-        for pause in pauses
-    ]
+    lines: list[str] = [Sentence("wait_paused", lane=p.lane, by=p.by) for p in pauses]
     if not desk.lanes.workers():
-        passes = desk.lanes.last_pass() is not None
-        until = ", so it waits for the next pass" if passes else ""
-        text = f"no worker is alive{until}: redrive work module:app"
-        lines.append(Sentence(text, "wait_pass" if passes else "wait_worker"))
+        has_passes = desk.lanes.last_pass() is not None
+        lines.append(Sentence("wait_pass" if has_passes else "wait_worker"))
     return lines
 
 
@@ -68,15 +55,11 @@ def _cooldowns(jobs: list[Job], pauses: list[LanePause]) -> Iterator[Sentence]:
     for pause in pauses:
         name = pause.lane.removeprefix(_PROVIDER)
         if name != pause.lane and any(name in job.detail for job in jobs):
-            text, left = (
-                f"provider {name} is in cooldown (redrive resume {pause.lane})",
-                pause.seconds_left,
-            )
+            left = pause.seconds_left
             if left is None:
-                yield Sentence(text, "wait_cooldown", provider=name)
+                yield Sentence("wait_cooldown", provider=name)
             else:
-                text = f"{text} for {words(left)}"
-                yield Sentence(text, "wait_cooldown_for", provider=name, left=float(left))
+                yield Sentence("wait_cooldown_for", provider=name, left=float(left))
 
 
 def _is_late(job: Job, workers: list[LiveWorker], now: float) -> bool:
@@ -98,13 +81,11 @@ def _busy_workers(
         serving = [worker for worker in workers if lane in worker.lanes]
         live = [worker for worker in serving if not worker.is_silent]
         if not serving:
-            text = f"no worker serves lane {lane}: start one whose program has its handlers"
-            yield Sentence(text, "wait_unserved", lane=lane)
+            yield Sentence("wait_unserved", lane=lane)
         elif not live:
             names = ", ".join(worker.name for worker in serving)
             silent = float(min(worker.silent for worker in serving))
-            text = f"no heartbeat of {names}, which alone serves lane {lane}, for {words(silent)}"
-            yield Sentence(text, "wait_silent", workers=names, lane=lane, silent=silent)
+            yield Sentence("wait_silent", workers=names, lane=lane, silent=silent)
         elif all(_is_full(worker, now) for worker in live):
             yield _occupied(lane, live, now)
 
@@ -123,5 +104,4 @@ def _occupied(lane: str, workers: list[LiveWorker], now: float) -> Sentence:
     names = ", ".join(sorted({running.handler for one in slots for running in one.running}))
     span = now - max(one.since or now for one in slots)
     total = max(busy, sum(one.total for one in slots))
-    text = f"lane {lane} finds no free slot: {busy} of {total} busy with {names} for {words(span)}"
-    return Sentence(text, "wait_slot", lane=lane, busy=busy, total=total, handlers=names, span=span)
+    return Sentence("wait_slot", lane=lane, busy=busy, total=total, handlers=names, span=span)

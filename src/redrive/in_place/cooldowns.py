@@ -39,14 +39,10 @@ COOLDOWN = exponential(30, cap=600, jitter="none")
 """The cooldown where neither the provider nor the program sets one."""
 ENOUGH = 3
 """This many different jobs must fail before failures that may be their own start a cooldown."""
-WINDOW = 300.0
-"""Seconds in which they must fail."""
-_REMEMBERED = 3600.0
-"""Seconds after a cooldown in which another one is longer."""
-_PROBE = 60.0
-"""Seconds that a probe has until another caller may try."""
-_LONGER = 1.0
-"""Seconds by which a second hint must end later than the first to be stored."""
+WINDOW = 300.0  # seconds in which they must fail
+_REMEMBERED = 3600.0  # seconds after a cooldown in which another one is longer
+_PROBE = 60.0  # seconds that a probe has until another caller may try
+_LONGER = 1.0  # seconds by which a second hint must end later than the first to be stored
 _TRIES = 5
 
 

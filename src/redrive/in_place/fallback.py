@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from redrive.classify import classify, is_about_the_server
-from redrive.classify.judge import has_rule
+from redrive.classify.rules import has_rule
 from redrive.classify.tables import WORST_FIRST
 from redrive.context import running
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
@@ -295,19 +295,17 @@ class _Call:
         """Record which provider answered."""
         kind = type(value)
         if issubclass(kind, Iterator | AsyncIterator):
-            msg = (
+            raise UsageError(
                 f"provider {asked.name} returned a {kind.__name__}, which may still fail; "
                 "read the stream to its end in the provider, and return the result"
             )
-            raise UsageError(msg)
         if issubclass(kind, Awaitable):
             if inspect.iscoroutine(value):
                 value.close()
-            msg = (
+            raise UsageError(
                 f"provider {asked.name} returned a {kind.__name__}, which was not awaited; "
                 "write all providers as async def"
             )
-            raise UsageError(msg)
         self._cooling.warm(asked)
         misses = tuple(leaf.miss for leaf in self._left)
         after = f", after {'; '.join(map(str, misses))}" if misses else ""
@@ -389,8 +387,7 @@ def _checked(name: str, function: Callable[..., Any]) -> bool:
     """Return True if a provider is async; refuse what cannot be called."""
     check_lane(f"provider:{name}")
     if not callable(function):
-        msg = f"provider {name} must be a function; found {function!r}"
-        raise UsageError(msg)
+        raise UsageError(f"provider {name} must be a function; found {function!r}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         msg = f"provider {name} is a generator; read the stream to its end, and return the result"
         raise UsageError(msg)

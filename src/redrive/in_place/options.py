@@ -101,11 +101,10 @@ def condition(on: object) -> Condition:
         elif is_plain_function(item):
             tests.append(item)
         else:
-            msg = (
+            raise UsageError(
                 "on takes a subclass of Exception, a category, a plain function of the error, or a tuple"
                 f" of these, such as on={meant(on)}; found {on!r}"
             )
-            raise UsageError(msg)
     return Condition(tuple(types), tuple(tests), tuple(categories))
 
 

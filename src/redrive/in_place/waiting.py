@@ -83,8 +83,7 @@ def _event_loop() -> Any:
         with suppress(sniffio.AsyncLibraryNotFoundError):  # a coroutine that is driven by hand
             name = sniffio.current_async_library()
     if name not in {"asyncio", "trio"}:
-        msg = (
+        raise UsageError(
             f"@retry cannot wait under {name}: pass its sleep function, @retry(sleep={name}.sleep)"
         )
-        raise UsageError(msg)
     return __import__(name)

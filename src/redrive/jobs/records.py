@@ -23,7 +23,7 @@ BLANK = Job(id="", handler="", lane="", payload="", created=0.0, due=0.0, since=
 def evolve(job: Job, /, **changes: object) -> Job:
     """Return a copy of a job with these fields changed: `evolve(job, due=5.0)`."""
     new = _new(Job)
-    _fill_job(new, {**job.__dict__, **changes})
+    _fill_job(new, job.__dict__ | changes)
     return new
 
 

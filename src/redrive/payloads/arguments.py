@@ -25,13 +25,8 @@ from redrive.errors import BadPayload, UsageError
 from redrive.payloads import strict_json
 from redrive.payloads.renames import checked_renames, fits, name_now
 
-_PLAIN = (str, int, float, bool, type(None))
-_SEQUENCES: Mapping[object, Callable[[list[object]], object]] = {
-    list: list,
-    tuple: tuple,
-    set: set,
-    frozenset: frozenset,
-}
+_PLAIN = frozenset[type]({str, int, float, bool, type(None)})
+_SEQUENCES: tuple[type, ...] = (list, tuple, set, frozenset)
 
 
 class Arguments:
@@ -71,10 +66,22 @@ class Arguments:
         hints = {name: hint for name, hint in self.hints.items() if name != "return"}
         return {name: hint for name, hint in hints.items() if not _takes_all(hint)}
 
+    @cached_property
+    def _takes_json(self) -> bool:
+        """True if JSON of every kind goes as it is: no annotation has a union or a richer type."""
+        return all(_is_json(self.hints.get(name, Any)) for name in self.signature.parameters)
+
     def dump(self, args: tuple[object, ...], kwargs: dict[str, object], limit: int) -> str:
         """Bind a call to the signature and give the payload's text; BadPayload names the field."""
         if args or not self._fit(kwargs.keys()):
             kwargs = self._bound(args, kwargs)
+        is_plain = _PLAIN.issuperset(map(type, kwargs.values()))
+        if is_plain or self._takes_json:
+            try:
+                return strict_json.dumps(kwargs, max_bytes=limit)
+            except BadPayload:
+                if is_plain:
+                    raise  # else the longer way takes it, or names what is wrong
         names, rest = self._names, self._rest
         payload = {
             name: value
@@ -213,10 +220,8 @@ def _encode_mapping(value: Mapping[Any, object], hint: object, path: str) -> dic
 def _encode_sequence(value: typing.Collection[object], hint: object, path: str) -> list[object]:
     if isinstance(value, set | frozenset) and typing.get_origin(hint) not in {set, frozenset}:
         _refuse(value, path)
-    return [
-        encode(item, _item_hint(hint, index), f"{path}[{index}]")
-        for index, item in enumerate(value)
-    ]
+    items = enumerate(value)
+    return [encode(item, _item_hint(hint, at), f"{path}[{at}]") for at, item in items]
 
 
 def _encode_rich(value: Any, path: str) -> object:
@@ -285,7 +290,7 @@ def _decode_rich(value: Any, hint: Any, path: str) -> object:
     origin = typing.get_origin(hint) or hint
     if origin in _SEQUENCES:
         items = [decode(v, _item_hint(hint, i), f"{path}[{i}]") for i, v in enumerate(value)]
-        return _SEQUENCES[origin](items)
+        return origin(items)
     if _is(value, dict) and (origin is dict or typing.is_typeddict(hint)):
         fields, inner = _fields(hint), (typing.get_args(hint) or (str, Any))[-1]
         return {k: decode(v, fields.get(k, inner), f"{path}.{k}") for k, v in value.items()}
@@ -352,6 +357,14 @@ def _takes_all(hint: object) -> bool:
     return bare is object or all(_is_plain(member) for member in _members(bare) or (bare,))
 
 
+def _is_json(hint: object) -> bool:
+    """Return True if `encode` returns plain JSON as it is by this annotation, and all inside it."""
+    bare = _bare(hint)
+    if typing.get_origin(bare) in {list, dict}:
+        return all(map(_is_json, typing.get_args(bare)))
+    return any(bare is kind for kind in (Any, object, list, dict, *_PLAIN))
+
+
 def _item_hint(hint: object, index: int) -> object:
     """Return the annotation of one item of list[T], set[T], tuple[T, ...] or tuple[A, B]."""
     arguments = typing.get_args(hint)
@@ -379,9 +392,9 @@ def _name(hint: object) -> str:
 
 
 def _refuse(value: object, path: str) -> typing.NoReturn:
-    msg = (
+    raise BadPayload(
         f"{path}: a value of type {_name(type(value))} cannot be stored; annotate the parameter with "
         "a type that Redrive can read back (datetime, UUID, Decimal, an Enum, a dataclass, a model …) "
-        "or pass plain JSON"
+        "or pass plain JSON",
+        field=path,
     )
-    raise BadPayload(msg, field=path)

@@ -63,7 +63,7 @@ def dumps(value: object, *, max_bytes: int = MAX_BYTES) -> str:
     '{"id":7,"lines":[10.5,null]}'
     """
     _walk(value, max_bytes)
-    text = _encode(value)
+    text = "".join(_parts(value, 0))
     _check_size(len(text.encode()), max_bytes)
     return text
 
@@ -159,9 +159,6 @@ def _walk(value: object, max_bytes: int) -> None:
 
 def _check(value: object, depth: int, left: int) -> int:
     """Refuse what not every store can keep; say what is left of the headroom."""
-    if type(value) is str:
-        _check_text(value)
-        return left - len(value)
     if type(value) is int:
         if not -_INT_LIMIT < value < _INT_LIMIT:
             raise _Fault("is an integer of more than 4300 digits; use a string")
@@ -172,12 +169,13 @@ def _check(value: object, depth: int, left: int) -> int:
         return _check_members(cast("Any", value), depth + 1, left)
     elif type(value) is _Fault:
         raise value
-    elif value is not None and type(value) is not bool:
+    else:
         raise _Fault(f"is {_kind(value)}, which is not JSON; annotate the parameter or convert it")
     return left
 
 
-def _check_text(value: str) -> None:
+def _check_text(value: str) -> int:
+    """Refuse text that not every store can keep; return its length."""
     if "\0" in value:
         raise _Fault("contains a NUL character, which PostgreSQL cannot keep")
     if not value.isascii():
@@ -185,6 +183,7 @@ def _check_text(value: str) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise _Fault("contains a lone surrogate, which is not Unicode text") from None
+    return len(value)
 
 
 def _check_members(value: dict[object, object] | list[object], depth: int, left: int) -> int:
@@ -195,10 +194,13 @@ def _check_members(value: dict[object, object] | list[object], depth: int, left:
     try:
         for step, item in value.items() if isinstance(value, dict) else enumerate(value):
             if type(step) is str:
-                left = _check(step, depth, left)
+                left -= _check_text(step)
             elif isinstance(value, dict):
                 raise _Fault(f"is a key {_kind(step)}; keys must be str")
-            left = _check(item, depth, left)
+            if type(item) is str:
+                left -= _check_text(item)
+            elif item is not None and type(item) is not bool:
+                left = _check(item, depth, left)
             if left < 0:
                 break
     except _Fault as fault:
@@ -230,9 +232,10 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Fault:
     return value
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
-).encode
+# `JSONEncoder.encode` would make one at each call. Here `_walk` has refused all that is not JSON.
+_parts = cast("Any", json.encoder).c_make_encoder(
+    None, None, json.encoder.encode_basestring, None, ":", ",", False, False, False
+)
 _canonical = json.JSONEncoder(check_circular=False, sort_keys=True).encode
 _decoder = json.JSONDecoder(parse_constant=int)  # int("NaN") is a ValueError
 

@@ -38,7 +38,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from redrive.errors import StoreForeign, StoreOutdated
 from redrive.jobs.job import Action, Category, Claim, Group, Job, Settlement, State
 from redrive.jobs.threads import Threads, hop_to_end
 from redrive.jobs.transitions import Verb
@@ -57,26 +56,6 @@ _NOW = 0.05  # seconds by which two readings of a clock may differ and still mea
 
 MIGRATED_ON_OPENING = 10_000
 """A file store with at most so many jobs is migrated when it is opened for writing."""
-
-
-def check_newest(url: str, version: int, known: int) -> None:
-    """Raise StoreForeign if a newer Redrive wrote a store."""
-    if version > known:
-        schemas = f"schema {version}, this one knows {known}"
-        raise StoreForeign(f"{url} was written by a newer Redrive ({schemas}); update this program")
-
-
-def check_version(url: str, version: int, needed: int) -> None:
-    """Raise StoreForeign if a newer Redrive wrote a store, StoreOutdated if an older one did."""
-    check_newest(url, version, needed)
-    if version < needed:
-        raise StoreOutdated(
-            f"{url} has schema {version}; this Redrive needs {needed}. The store is older than this "
-            "program: stop the old workers and upgrade the store with "
-            f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
-            "interrupted and run again"
-        )
-
 
 UPGRADED = "upgraded:"
 """What a migration puts before the holder of a running job: a sweep takes it over and returns it."""
@@ -163,6 +142,22 @@ class Count(NamedTuple):
     def is_due(self, now: float) -> bool:
         """Return True if some of them can be claimed now."""
         return self.state is State.PENDING and self.oldest is not None and self.oldest <= now
+
+
+def added_up(counts: Iterable[Count]) -> list[Count]:
+    """Add up the counts of each state, lane and category."""
+    sums: dict[tuple[object, ...], Count] = {}
+    for count in counts:
+        known = sums.get(count[:3], count._replace(jobs=0))
+        oldest = min((c.oldest for c in (known, count) if c.oldest is not None), default=None)
+        sums[count[:3]] = count._replace(jobs=known.jobs + count.jobs, oldest=oldest)
+    return list(sums.values())
+
+
+def oldest_by_lane(counts: Iterable[Count], state: State) -> dict[str, float]:
+    """Return the earliest time of the jobs of a state, by lane; see `Count.oldest`."""
+    times = [(c.oldest, c.lane) for c in counts if c.state is state and c.oldest is not None]
+    return {lane: at for at, lane in sorted(times, reverse=True)}  # the last one of a lane stays
 
 
 RELEASABLE = (State.PENDING, State.DEAD, State.RESOLVED)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """The names of a server that only its own host can reach."""
-DEADLINE = 30.0
-"""Seconds for one request."""
+DEADLINE = 30.0  # seconds for one request
 
 
 def asgi(
@@ -56,8 +55,7 @@ def asgi(
         from redrive.web.console.visit import Place  # noqa: PLC0415 - an extra
         from redrive.web.server import Server  # noqa: PLC0415
     except ImportError as error:
-        msg = f"serving needs an extra: pip install 'redrive[web]' ({error})"
-        raise UsageError(msg) from error
+        raise UsageError(f"serving needs an extra: pip install 'redrive[web]' ({error})") from error
     _open(app)
     given = from_environ() if tokens is None else tokens
     known = Tokens(given, may_be_none=who is not None) if auth else None

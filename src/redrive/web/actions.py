@@ -105,8 +105,7 @@ def _payload(call: Call) -> str:
     try:
         return editing.written(editing.parsed(call.text)["payload"])
     except RecursionError as error:
-        msg = "the payload is nested too deeply"
-        raise BadPayload(msg) from error
+        raise BadPayload("the payload is nested too deeply") from error
 
 
 def jobs(call: Call, query: messages.JobSearch) -> messages.Jobs:

@@ -24,16 +24,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from redrive.jobs.logger import log
 
-MOST = 800
-"""Connections of all clients; fewer where the limit of open files is low."""
-_RESERVE = 128
-"""Open files that are kept for the store, logs and probes."""
-_DROPPED = 32
-"""Dropped connections that may wait for the event loop to close them."""
+MOST = 800  # connections of all clients; fewer where the limit of open files is low
+_RESERVE = 128  # open files that are kept for the store, logs and probes
+_DROPPED = 32  # dropped connections that may wait for the event loop to close them
 LIMITS = {"handshake": 10.0, "head": 10.0, "body": 30.0, "reading": 60.0, "closing": 5.0}
 """Seconds for each thing that a connection waits for its client to do."""
-_V6_NETWORK = 64
-"""One IPv6 client has at least so large a network: its addresses count as one."""
+_V6_NETWORK = 64  # one IPv6 client has at least so large a network: its addresses count as one
 
 
 @dataclass(slots=True, eq=False)

@@ -14,8 +14,7 @@ from starlette.datastructures import Headers
 from redrive.web.call import Problem
 from redrive.web.tokens import Token, Tokens
 
-LARGEST = 16_384
-"""Bytes of all headers, and of an address."""
+LARGEST = 16_384  # bytes of all headers, and of an address
 SAFE = frozenset({"GET", "HEAD"})
 
 HEADERS: Mapping[str, str] = {

@@ -17,15 +17,11 @@ from redrive.jobs.logger import log
 from redrive.web.messages import Counts, Standing, Status
 from redrive.web.shared import Shared
 
-FRESH = 2.0
-"""Seconds for which an answer is shared by all callers."""
-PATIENCE = 5.0
-"""Seconds after which a store counts as not answering."""
-READY = "web:ready"
-"""The note that is written to see that the store takes writes."""
+FRESH = 2.0  # seconds for which an answer is shared by all callers
+PATIENCE = 5.0  # seconds after which a store counts as not answering
+READY = "web:ready"  # the note that is written to see that the store takes writes
 
-FAILURES = (RedriveError, OSError)
-"""What a store that is down or away raises."""
+FAILURES = (RedriveError, OSError)  # what a store that is down or away raises
 
 UNAVAILABLE: Status = {"status": "unavailable"}
 

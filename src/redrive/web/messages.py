@@ -11,14 +11,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from redrive.desk import lists, shapes
 
-PAGE, MOST = 50, 200
-"""How many entries a page has by default, and at most."""
+PAGE, MOST = 50, 200  # how many entries a page has by default, and at most
 _YEAR = 366 * 86_400.0
 
 END = r"$(?!\n)"
 """The end of a text. Python's `$` also stands before a newline; JSON Schema's does not."""
-NO_NUL = rf"^[^\u0000]*{END}"
-"""Not every store keeps NUL."""
+NO_NUL = rf"^[^\u0000]*{END}"  # not every store keeps NUL
 
 _WORDS = "which jobs, as a selector, such as state:dead handler:mail.*"
 

@@ -14,12 +14,10 @@ from starlette.requests import Request
 from redrive.payloads.masking import mask_text
 from redrive.web.call import Problem
 
-LARGEST = 1_048_576
-"""Bytes of a body."""
+LARGEST = 1_048_576  # bytes of a body
 _DRAINED = 16 * LARGEST
 """Bytes that are read of a body that is too large: a client that still sends may not see an answer."""
-SLOWEST = 10.0
-"""Seconds for a body to arrive."""
+SLOWEST = 10.0  # seconds for a body to arrive
 _STEP = re.compile(r"[^.\[\]]+")
 _NAMES = 100
 _SHOWN = 80
@@ -120,8 +118,7 @@ def _shown(value: Any, path: str) -> str:
 def _once(pairs: list[tuple[str, T]]) -> dict[str, T]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        msg = "a name is used twice"
-        raise ValueError(msg)
+        raise ValueError("a name is used twice")
     return values
 
 
@@ -132,8 +129,7 @@ def _number(text: str) -> float:
 
 
 def _no_number(text: str) -> NoReturn:
-    msg = f"{text} is not a JSON number"
-    raise ValueError(msg)
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _bad(detail: str) -> Problem:

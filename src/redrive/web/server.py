@@ -45,14 +45,10 @@ from redrive.web.tokens import Tokens
 Do = Callable[[], Document | Reply]
 T = TypeVar("T")
 
-_AT_ONCE = 200
-"""Requests that are worked on at the same time; probes are not counted."""
-SEARCHES = 2
-"""So many searches run at the same time; others wait, but probes do not."""
-LONGEST_SEARCH = 5.0
-"""Seconds; then a page ends early with its scope."""
-LONGEST_PLAN = 20.0
-"""Seconds; then a plan is refused: it must find all its jobs."""
+_AT_ONCE = 200  # requests that are worked on at the same time; probes are not counted
+SEARCHES = 2  # so many searches run at the same time; others wait, but probes do not
+LONGEST_SEARCH = 5.0  # seconds; then a page ends early with its scope
+LONGEST_PLAN = 20.0  # seconds; then a plan is refused: it must find all its jobs
 
 
 class Server:

@@ -25,8 +25,7 @@ Right = Literal["read", "act", "reveal"]
 RIGHTS = ("", *get_args(Right))
 VARIABLES = {f"REDRIVE_{right.upper()}_TOKEN": right for right in get_args(Right)}
 NAME = re.compile(r"[A-Za-z0-9_.@+-]{1,64}")
-EVERYBODY = "*"
-"""The name of a right for everybody else whom the proxy signs in."""
+EVERYBODY = "*"  # the name of a right for everybody else whom the proxy signs in
 _TOKEN = re.compile(r"[\x21-\x7e]{20,500}")
 
 
@@ -49,11 +48,10 @@ class Tokens:
     def __init__(self, tokens: Iterable[Token], *, may_be_none: bool = False) -> None:
         self._tokens = tuple(tokens)
         if not self._tokens and not may_be_none:
-            msg = (
+            raise UsageError(
                 "there is no token: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN, or use --tokens FILE "
                 "(the file is created if it does not exist)"
             )
-            raise UsageError(msg)
 
     def find(self, text: str) -> Token | None:
         """Return the token with this text, in constant time."""
@@ -75,18 +73,16 @@ def made(name: str, right: str, token: str) -> Token:
     """Make a token, or raise UsageError."""
     known = _right_of(name, right)
     if not _TOKEN.fullmatch(token):
-        msg = f"the token of {name!r} must have 20 to 500 visible ASCII characters"
-        raise UsageError(msg)
+        raise UsageError(f"the token of {name!r} must have 20 to 500 visible ASCII characters")
     return Token(name, known, _hash(token))
 
 
 def _right_of(name: str, right: str) -> Right:
     if not NAME.fullmatch(name) or right not in VARIABLES.values():
-        msg = (
+        raise UsageError(
             "a token needs a name of letters, digits, _ . @ + or - and the right read, act or reveal; "
             f"found {name!r} {right!r}"
         )
-        raise UsageError(msg)
     return cast("Right", right)
 
 
@@ -123,8 +119,7 @@ def private_lines(path: Path) -> list[str]:
                 raise UsageError(msg)
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read the secrets in {path}: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"cannot read the secrets in {path}: {error}") from error
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
@@ -137,8 +132,7 @@ def write_file(path: Path, operator: str = "operator") -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         made_at = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        msg = f"cannot create the file of tokens {path}: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"cannot create the file of tokens {path}: {error.strerror}") from error
     with open(made_at, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
         file.write("\n".join(["# name, right, token", *lines, ""]))
 

@@ -9,7 +9,7 @@ import pytest
 
 from kit import START
 from redrive import Redrive
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.jobs.job import Job
 from redrive.testing import ManualClock
 from shopkit import dead_letter
@@ -40,7 +40,9 @@ SUMMARY = {
 
 def imported(app: Redrive, *lines: str) -> Job:
     told = list(
-        app.desk.transfer.import_lines([f"{line}\n".encode() for line in lines], asked=Asked())
+        app.desk.transfer.import_lines(
+            [f"{line}\n".encode() for line in lines], asked=TransferOptions()
+        )
     )
     assert [one.fate for one in told] == ["added"], told
     (job,) = app.desk.jobs.find(state="dead").jobs or app.desk.jobs.find().jobs

@@ -12,7 +12,7 @@ from exchangekit import AT, hook, jobs, lines, take
 from postkit import OK, Receiver, answer, receiver
 from redrive import Redrive
 from redrive.delivery.endpoint import Endpoint
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.testing import ManualClock
 from shopkit import Shop
 
@@ -35,7 +35,7 @@ def old_hook(url: str, **changes: Any) -> bytes:
 def test_an_endpoint_sends_old_hooks_with_their_keys(way: str) -> None:
     with receiver(OK) as there:
         app, _ = app_with(there, formerly="hook.post" if way == "formerly" else ())
-        asked = Asked(handler="railway" if way == "handler" else None)
+        asked = TransferOptions(handler="railway" if way == "handler" else None)
         take(old_hook(there.url()), app, asked=asked)
         assert app.run_due().succeeded == 1
     [post] = there.posts
@@ -77,7 +77,7 @@ def test_jobs_of_an_endpoint_go_out_as_hooks_and_come_back() -> None:
         endpoint.send(DATA, key="order-7")
         assert not endpoint.try_now({"n": 1}).done
         left: list[str] = []
-        known = Asked(urls={"railway": there.url()}, skip=lambda _, why: left.append(why))
+        known = TransferOptions(urls={"railway": there.url()}, skip=lambda _, why: left.append(why))
         text = [*app.desk.transfer.export_lines(app.desk.jobs.each(), format="hooks", asked=known)]
         found = {line["jobId"]: line for line in map(json.loads, text)}
         assert (left, len(found)) == ([], 2)
@@ -105,7 +105,7 @@ def test_when_it_was_made_and_first_failed_come_back_too() -> None:
         clock.advance(60)
         app.run_due()
         endpoint.send({"n": 2})
-        known = Asked(urls={"railway": there.url()})
+        known = TransferOptions(urls={"railway": there.url()})
         text = [*app.desk.transfer.export_lines(app.desk.jobs.each(), format="hooks", asked=known)]
         again, _ = take("\n".join(text).encode())
     assert {(job.created, job.first_failed) for job in app.desk.jobs.each()} == {

@@ -316,7 +316,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from redrive import Redrive
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.formats.times import local
 verb, left, store, *files = sys.argv[1:]
 app = Redrive(store)
@@ -328,7 +328,7 @@ def call(*args, **more):
     return usual(*args, **more)
 setattr(app.store, verb, call)
 for file in files:
-    for _ in app.desk.transfer.import_lines(Path(file).open("rb"), asked=Asked(zone=local)): pass
+    for _ in app.desk.transfer.import_lines(Path(file).open("rb"), asked=TransferOptions(zone=local)): pass
 app.close()
 """
 

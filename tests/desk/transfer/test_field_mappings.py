@@ -11,7 +11,7 @@ import pytest
 
 from exchangekit import jobs
 from redrive import Job, Redrive
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.importing import LineResult
 from redrive.desk.transfer.mapping import FieldMapping
 from redrive.errors import UsageError
@@ -329,7 +329,7 @@ def test_an_import_takes_its_options_from_the_call() -> None:
     app = Redrive("memory:")
     by = FieldMapping.of("t", ["key=id", "payload=*", "created=t"], set=["state=dead"])
     options: dict[str, Any] = {"mapping": by, "source": "orders", "reason": "move"}
-    asked = Asked(handler="order.place")
+    asked = TransferOptions(handler="order.place")
     [one] = app.desk.transfer.import_rows([{"id": 1, "t": AT}], asked=asked, **options)
     assert one.fate == "added"
     action = app.desk.log.actions()[0]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from redrive import Redrive
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.jobs.job import Category
 
 
@@ -30,7 +30,9 @@ def test_the_handler_counts_unless_the_cause_lies_outside(
                 "resolvedAt": None,
             }
             lines = [json.dumps(record).encode() + b"\n"]
-            told = list(app.desk.transfer.import_lines(lines, asked=Asked(handler=handler)))
+            told = list(
+                app.desk.transfer.import_lines(lines, asked=TransferOptions(handler=handler))
+            )
             assert [one.fate for one in told] == ["added"]
         found = app.desk.groups.find()
         assert len(found) == groups

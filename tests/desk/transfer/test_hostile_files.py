@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exchangekit import MAKERS, TOKYO, Record, file_of, hook, jobs, lines, out, take
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.importing import LineResult, stored
 from redrive.stores.contract import Query
 from redrive.stores.memory import MemoryStore
@@ -80,7 +80,7 @@ def records(draw: st.DrawFn, *, contradicted: bool = True) -> Record:
 
 
 def taken(data: bytes, store: MemoryStore) -> list[LineResult]:
-    asked = Asked(zone=lambda: TOKYO)
+    asked = TransferOptions(zone=lambda: TOKYO)
     return list(chain.from_iterable(stored(store, io.BytesIO(data), asked)))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from exchangekit import MAKERS, TOKYO, article, failure, file_of, hook, lines, queue
 from redrive.desk.transfer.formats import pieces as cutting
 from redrive.desk.transfer.formats.pieces import Piece, pieces
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.importing import stored
 from redrive.stores.memory import MemoryStore
 
@@ -60,7 +60,7 @@ def test_items_are_found_in_their_frame_and_documents_under_their_names(indent: 
 
 def told(data: bytes) -> tuple[int, list[bytes]]:
     """How many jobs a file gives, and what was put aside."""
-    asked = Asked(zone=lambda: TOKYO)
+    asked = TransferOptions(zone=lambda: TOKYO)
     fates = list(chain.from_iterable(stored(MemoryStore(), io.BytesIO(data), asked)))
     added = sum(one.fate == "added" for one in fates)
     return added, [one.raw for one in fates if one.fate == "bad"]

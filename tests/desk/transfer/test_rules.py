@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redrive.desk.transfer.formats.record import Asked
+from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.mapping import FieldMapping, moment
 from redrive.desk.transfer.rules import at, condition_of, rule_of, written
 from redrive.errors import UsageError
@@ -94,7 +94,9 @@ def test_a_path_goes_into_objects_lists_and_json_in_text() -> None:
     ],
 )
 def test_times_of_all_spellings_are_one_moment(value: object, option: str) -> None:
-    assert moment(value, option, Asked()) == (1700.0 if option == "ms" else 1_700_000_000.0)
+    assert moment(value, option, TransferOptions()) == (
+        1700.0 if option == "ms" else 1_700_000_000.0
+    )
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,9 @@ def test_a_claim_does_so_whatever_the_statistics_say(
 
 
 ENDS = (
-    "settle_jobs(9, ARRAY[{number}], ARRAY[{lease}], ARRAY['w'], ARRAY[{since!r}], ARRAY['{state}'], ARRAY[1],"
-    " ARRAY[1], NULL, NULL, ARRAY[5], ARRAY[1], NULL, ARRAY[0::smallint], ARRAY[''], NULL,"
-    " ARRAY['mail'], ARRAY[1], ARRAY['{{}}'], ARRAY[1], ARRAY['{{}}'], NULL, NULL, NULL, NULL, NULL)"
+    "settle_jobs(9, ARRAY[['w'], ['{state}'], [''], [NULL], ['mail'], ['{{}}']],"
+    " ARRAY[[{number}], [{lease}], [NULL], [5], [1], [NULL], [0], [1]]::int8[],"
+    ' ARRAY[[{since!r}], [1], [1], [NULL]]::float8[], \'{{"ticks":[{{"at":1,"counts":"{{}}"}}]}}\')'
 )
 
 

@@ -90,6 +90,7 @@ def test_groups_of_all_dead_jobs_are_counted_by_seeks(busy: SqliteStore) -> None
         if " jobs " in step or " j " in step
     ]
     assert any("COVERING INDEX jobs_by_cause (cause=? AND state=?)" in step for step in steps)
+    assert any("state=? AND handler=? AND category<?)" in step for step in steps)
     assert not [step for step in steps if step.startswith("SCAN") and "USING" not in step]
 
 

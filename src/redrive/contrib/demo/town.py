@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-KEYS = ("key-of-2025", "key-of-2026")
-"""What the payment service took last year, and takes now."""
+KEYS = ("key-of-2025", "key-of-2026")  # what the payment service took last year, and takes now
 _TIMEOUT = 5.0
 
 
@@ -55,14 +55,7 @@ class Town:
 
     def call(self, place: str, order: int, key: str = "") -> None:
         """Send a request; urllib raises if the status is not 2xx."""
-        request = Request(  # noqa: S310 - our own server
-            f"{self.url}/{place}", json.dumps({"order": order, "key": key}).encode(), method="POST"
-        )
-        try:
-            build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT).close()
-        except HTTPError as error:
-            error.close()
-            raise
+        post(f"{self.url}/{place}", {"order": order, "key": key})
 
     def hear(self, place: str, body: dict[str, Any]) -> Answer:
         """Answer one request, and count what was done."""
@@ -94,14 +87,31 @@ def served(place: P) -> Generator[P]:
     """Start a server for services on a free port of loopback, and stop it."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(place))
     place.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with running(server):
         yield place
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+
+
+@contextmanager
+def running(server: BaseServer) -> Generator[None]:
+    """Run a server in a thread, and close it."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    with server:
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def post(url: str, body: Mapping[str, Any]) -> None:
+    """Send a request; HTTPError if the status is not 2xx."""
+    request = Request(url, json.dumps(body).encode(), method="POST")  # noqa: S310 - our own server
+    try:
+        build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT).close()
+    except HTTPError as error:
+        error.close()
+        raise
 
 
 def _handler_for(place: Place) -> type[BaseHTTPRequestHandler]:

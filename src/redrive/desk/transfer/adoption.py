@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from redrive.errors import StoreForeign
 from redrive.jobs.clock import Clock
@@ -22,8 +22,10 @@ from redrive.jobs.logger import log
 from redrive.stores import open_store
 from redrive.stores.contract import Store
 
-_LOOKED_AT = 20
-"""Records at the beginning of a file, one of which must be known."""
+if TYPE_CHECKING:
+    from redrive.desk.transfer.formats.fields import Fields
+
+_LOOKED_AT = 20  # records at the beginning of a file, one of which must be known
 _CHUNK = 1 << 18
 _OURS = b'{"redrive":"jsonl"'
 
@@ -38,12 +40,14 @@ def opened(
     actor: str,
 ) -> Store:
     """Open a store; a file of another program at its place becomes one, if we may make one there."""
-
-    def again() -> Store:
-        return open_store(
-            url, create=create, read_only=read_only, clock=clock, allow_network=allow_network
-        )
-
+    again = partial(
+        open_store,
+        url,
+        create=create,
+        read_only=read_only,
+        clock=clock,
+        allow_network=allow_network,
+    )
     try:
         return again()
     except StoreForeign:
@@ -74,22 +78,16 @@ def adopt(path: Path, clock: Clock, actor: str) -> bool:
 
 def _format_of(file: IO[bytes]) -> str | None:
     """Name the format of the first record that is known; ours are none: they are for `import`."""
-    import json  # noqa: PLC0415
-
     from redrive.desk.transfer.formats.detect import format_of  # noqa: PLC0415
     from redrive.desk.transfer.formats.pieces import pieces  # noqa: PLC0415
+    from redrive.desk.transfer.rules import parsed  # noqa: PLC0415
 
     file.seek(0)
     chunks = iter(partial(file.read, _CHUNK), b"")
     for piece in islice(pieces(chunks), _LOOKED_AT):
-        try:
-            value: Any = json.loads(piece.raw)
-        except (ValueError, RecursionError):
-            continue
-        if (
-            isinstance(value, dict)
-            and (format_ := format_of(cast("dict[str, Any]", value))) is not None
-        ):
+        value = parsed(piece.raw.decode(errors="replace"))
+        format_ = format_of(cast("Fields", value)) if isinstance(value, dict) else None
+        if format_ is not None:
             return format_.name
     return None
 
@@ -144,10 +142,10 @@ def _take_in(store: Store, file: Path) -> tuple[Counter[str], Counter[str]]:
     """Count what became of the records, and the handlers of the jobs that wait."""
     from redrive.desk.transfer import importing  # noqa: PLC0415
     from redrive.desk.transfer.formats.quarantine import Quarantine  # noqa: PLC0415
-    from redrive.desk.transfer.formats.record import Asked  # noqa: PLC0415
+    from redrive.desk.transfer.formats.record import TransferOptions  # noqa: PLC0415
     from redrive.desk.transfer.formats.times import local  # noqa: PLC0415
 
-    asked = Asked(zone=local, now=store.now())
+    asked = TransferOptions(zone=local, now=store.now())
     fates: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
     with (

@@ -5,7 +5,6 @@ A proposal is shown to a person and never used by itself.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +13,18 @@ from typing import Final, cast
 
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import Asked, program_name
-from redrive.desk.transfer.mapping import FieldMapping, moment
-from redrive.desk.transfer.rules import TIMES, Path, is_there, parsed, word_of, written
+from redrive.desk.transfer.formats.record import program_name
+from redrive.desk.transfer.mapping import FieldMapping
+from redrive.desk.transfer.rules import (
+    TIMES,
+    Path,
+    is_there,
+    moment,
+    parsed,
+    quoted,
+    word_of,
+    written,
+)
 from redrive.payloads import masking
 
 _NAMES: Final = {
@@ -167,7 +175,7 @@ class _Guess:
         odd = [word for word, state in known.items() if not state]
         if odd:
             self._notes.append(f"what these states mean is a guess; check it: {', '.join(odd)}")
-        pairs = [f"{_quoted(word)}={state or 'dead'}" for word, state in known.items()]
+        pairs = [f"{quoted(word, ',=')}={state or 'dead'}" for word, state in known.items()]
         if len(self._samples[column]) < self._rows:
             pairs.append("=dead")
             self._notes.append(
@@ -180,7 +188,8 @@ class _Guess:
         form = None if column is None else _form_of(self._samples[column])
         if column is not None and form is not None:
             self._add(field, column, form)
-            if any(_is_naive(value, form) for value in self._samples[column]):
+            values = [value for value in self._samples[column] if _reads(value, form)]
+            if not all(_reads(value, form, times.no_zone) for value in values):
                 self._naive.append(written(column))
 
     def _handler(self, name: str) -> None:
@@ -237,10 +246,6 @@ def _short(column: str) -> str:
     return re.sub(r"[\W_]+", "", column).lower()
 
 
-def _quoted(word: str) -> str:
-    return '"' + word.replace('"', '""') + '"' if re.search(r'[",=]', word) else word
-
-
 def _state_of(word: str) -> str:
     return next((state for state, known in _WORDS.items() if _short(word) in known.split()), "")
 
@@ -251,6 +256,10 @@ def _is_state(value: object) -> bool:
     return is_word and (word := word_of(value)) == masking.mask_text(word)
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def _is_key(value: object) -> bool:
     return type(value) is int or (isinstance(value, str) and len(value) <= _LONGEST_KEY)
 
@@ -259,17 +268,8 @@ def _is_count(value: object) -> bool:
     return type(value) is int or (isinstance(value, str) and value.strip().isdecimal())
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _is_object(value: object) -> bool:
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return False
-    return isinstance(value, dict)
+    return isinstance(parsed(value) if isinstance(value, str) else value, dict)
 
 
 def _form_of(values: Iterable[object]) -> str | None:
@@ -280,19 +280,9 @@ def _form_of(values: Iterable[object]) -> str | None:
     return form if fitting[form] * 2 > len(some) else None
 
 
-def _reads(value: object, form: str) -> bool:
+def _reads(value: object, form: str, zone: times.Zone = times.local) -> bool:
     try:
-        moment(value, form, Asked(zone=lambda: times.zone_of("UTC")))
-    except (ValueError, TypeError):
+        moment(value, form, zone)
+    except (ValueError, TypeError):  # also NaiveTime, if the zone is refused
         return False
     return True
-
-
-def _is_naive(value: object, form: str) -> bool:
-    try:
-        moment(value, form, Asked())
-    except times.NaiveTime:
-        return True
-    except (ValueError, TypeError):
-        pass
-    return False

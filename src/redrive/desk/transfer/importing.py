@@ -19,7 +19,7 @@ from redrive.desk.transfer import endings, sources
 from redrive.desk.transfer.formats.detect import FORMATS, OWN, format_of, named
 from redrive.desk.transfer.formats.pieces import LONGEST, Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
-from redrive.desk.transfer.formats.record import Asked, Format, Line
+from redrive.desk.transfer.formats.record import Format, Line, TransferOptions
 from redrive.desk.transfer.formats.spool import Spool
 from redrive.desk.transfer.formats.times import NaiveTime
 from redrive.desk.transfer.job_lines import checked, job_of
@@ -102,7 +102,7 @@ def _url(job: Job, format_: Format) -> str:
 def stored(
     store: Store,
     source: sources.Source,
-    asked: Asked | None = None,
+    asked: TransferOptions | None = None,
     *,
     format: str | Format = AUTO,  # noqa: A002 - the word for it
     dry_run: bool = False,
@@ -116,7 +116,7 @@ def stored(
     if not isinstance(format, Format) and format not in (AUTO, OWN):
         format = named(format)  # noqa: A001
     with Spool() as spool:
-        reader = _Reader(store, asked or Asked(), format, spool)
+        reader = _Reader(store, asked or TransferOptions(), format, spool)
         reads = reader.read(sources.pieces_of(source))
         if strict:
             yield _all_or_none(list(reads), keep)
@@ -135,7 +135,9 @@ def stored(
 class _Reader:
     """Recognises pieces and makes jobs of them."""
 
-    def __init__(self, store: Store, asked: Asked, format_: str | Format, spool: Spool) -> None:
+    def __init__(
+        self, store: Store, asked: TransferOptions, format_: str | Format, spool: Spool
+    ) -> None:
         self._store = store
         self._asked = asked
         self._format = format_
@@ -162,8 +164,7 @@ class _Reader:
         if piece.trouble:
             raise ValueError(piece.trouble)
         if len(piece.raw) > LONGEST:
-            msg = f"is longer than {LONGEST:,} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"is longer than {LONGEST:,} bytes")
         if self._format == OWN or (self._format == AUTO and piece.raw.startswith(_START)):
             return _Read([piece], job_of(piece.raw))
         line = _line(piece, is_checked=piece.is_row and not _ODD.search(piece.raw))
@@ -176,8 +177,9 @@ class _Reader:
         format_ = format_of(line.value) if isinstance(self._format, str) else self._format
         if format_ is None or not format_.fits(line.value):
             names = format_.name if format_ else f"none of {OWN}, {', '.join(FORMATS)}"
-            msg = f"is not a job: {'it is not a record of' if format_ else 'it is a record of'} {names}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"is not a job: {'it is not a record of' if format_ else 'it is a record of'} {names}"
+            )
         if format_.ignores is not None and (why := format_.ignores(line.value)):
             return _Read([piece], why, format_)
         if format_.group is None:
@@ -263,8 +265,7 @@ def _line(piece: Piece, *, is_checked: bool = False) -> Line:
         text = piece.raw.decode()
         value = json.loads(text) if is_checked else strict_json.read(text, max_bytes=LONGEST)
     except (RedriveError, ValueError) as error:
-        msg = f"is not JSON in UTF-8: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"is not JSON in UTF-8: {error}") from error
     return Line(text, value, piece.name)
 
 
@@ -291,10 +292,9 @@ def _kept(
     }
     known = _there(store, list(jobs))
     fresh = [job for job in jobs.values() if job.id not in known]
-    if not dry_run:
-        wrong, same = _added(store, fresh, at_once=at_once)
-    else:
-        wrong, same = {}, dict[str, Job]()
+    answers = {} if dry_run else dict(_added(store, fresh, at_once=at_once))
+    wrong = {id_: answer for id_, answer in answers.items() if isinstance(answer, str)}
+    same = {id_: answer for id_, answer in answers.items() if isinstance(answer, Job)}
     known |= same
     lines: list[LineResult] = []
     for item in batch:
@@ -341,37 +341,26 @@ def _there(store: Store, ids: list[str]) -> dict[str, Job]:
     return known
 
 
-def _added(
-    store: Store, jobs: list[Job], *, at_once: bool
-) -> tuple[dict[str, str], dict[str, Job]]:
-    """Store jobs; return what is wrong with some, and those that were there under their key."""
-    wrong: dict[str, str] = {}
-    same: dict[str, Job] = {}
-    for job, answer in _add(store, jobs, at_once=at_once):
-        if isinstance(answer, str):
-            wrong[job.id] = answer
-        elif answer.id != job.id and job.origin is not None:
-            same[job.id] = answer
-        elif answer.id != job.id:
-            wrong[job.id] = f"the key {job.key!r} belongs to job {answer.id}"
-    return wrong, same
+def _added(store: Store, jobs: list[Job], *, at_once: bool) -> Iterator[tuple[str, Job | str]]:
+    """Store jobs; yield what is wrong with some, and those that were there under their key.
 
-
-def _add(store: Store, jobs: list[Job], *, at_once: bool) -> Iterator[tuple[Job, Job | str]]:
-    """Keep jobs; those whose key another job has are found by trying the halves."""
+    Jobs whose key another job has are found by trying the halves.
+    """
     try:
         answers = store.add(jobs) if jobs else []
     except KeyConflict as error:
         if at_once:
             raise
         if len(jobs) == 1:
-            yield jobs[0], _same_record(store, jobs[0]) or str(error)
+            yield jobs[0].id, _same_record(store, jobs[0]) or str(error)
             return
-        half = len(jobs) // 2
-        yield from _add(store, jobs[:half], at_once=False)
-        yield from _add(store, jobs[half:], at_once=False)
+        for half in (jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]):
+            yield from _added(store, half, at_once=False)
         return
-    yield from zip(jobs, answers, strict=True)
+    for job, stored in zip(jobs, answers, strict=True):
+        if stored.id != job.id:
+            taken = f"the key {job.key!r} belongs to job {stored.id}"
+            yield job.id, taken if job.origin is None else stored
 
 
 def _same_record(store: Store, job: Job) -> Job | None:

@@ -28,14 +28,14 @@ from redrive.registry import check_key, check_lane, check_name
 from redrive.stores._codec import encode, head_to_dict, job_from_dict, record_to_dict
 
 VERSION = 1
-_MOST = 2**31
-"""Every whole number of a record is a count; databases keep them up to this."""
+_MOST = 2**31  # every whole number of a record is a count; databases keep them up to this
 _START = f'{{"redrive":{VERSION},"payload":'
 _ID = re.compile(r"(?![GgRr]\d{1,9}$)[0-9A-Za-z_][0-9A-Za-z_-]{3,63}")
 """No id may be read as another word of a selector: G7000 is a group, -abc is anything but abc."""
 _decode = json.JSONDecoder().raw_decode
 
 Check = Callable[[Any], bool]
+Questions = list[tuple[str, set[object], Check]]
 
 
 def line_of(job: Job) -> str:
@@ -55,20 +55,18 @@ def job_of(raw: bytes) -> Job:
         line = raw.decode()
         value = cast("dict[str, Any]", json.loads(line))
     except ValueError as error:
-        msg = f"is not JSON in UTF-8: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"is not JSON in UTF-8: {error}") from error
     version: object = value.get("redrive") if isinstance(value, dict) else None
     if type(version) is not int or not isinstance(value.get("job"), dict):
-        msg = f'is not a job: a line starts with {{"redrive":{VERSION},"payload":…,"job":…'
-        raise ValueError(msg)
+        raise ValueError(
+            f'is not a job: a line starts with {{"redrive":{VERSION},"payload":…,"job":…'
+        )
     if version > VERSION:
-        msg = f"has version {version}, this Redrive reads up to {VERSION}; upgrade it"
-        raise ValueError(msg)
+        raise ValueError(f"has version {version}, this Redrive reads up to {VERSION}; upgrade it")
     head: dict[str, Any] = {**value["job"], "history": value.get("history", [])}
     for name in ("tags", "history"):
         if not isinstance(head.get(name, []), list):
-            msg = f"job.{name} must be a list"
-            raise TypeError(msg)
+            raise TypeError(f"job.{name} must be a list")
     strict_json.dumps(head, max_bytes=LONGEST)
     job = job_from_dict(head, _payload(line, value.get("payload")))
     if job.state is State.DEAD and job.died_at is None:  # a line of an older Redrive
@@ -101,14 +99,10 @@ def _payload(line: str, value: object) -> str:
 
 def checked(job: Job) -> Job:
     """Refuse a job that no store of ours would have written."""
-    fields = vars(job)
-    for name, plain, fits in _QUESTIONS:
-        if type(fields[name]) not in plain and not fits(fields[name]):
-            msg = f"job.{name} cannot be {fields[name]!r}"
-            raise ValueError(msg)
+    if (name := _unfit(job, _QUESTIONS)) is not None:
+        raise ValueError(f"job.{name} cannot be {getattr(job, name)!r}")
     if not _ID.fullmatch(job.id):
-        msg = f"{job.id!r} is not an id"
-        raise ValueError(msg)
+        raise ValueError(f"{job.id!r} is not an id")
     check_name(job.handler)
     check_lane(job.lane)
     check_key(job.key)
@@ -117,11 +111,11 @@ def checked(job: Job) -> Job:
     if job.original is not None:
         strict_json.compact(job.original, max_bytes=LONGEST)
     if (job.finished is not None) != (job.state in TERMINAL):
-        msg = f"is {job.state} and {'has' if job.finished is not None else 'lacks'} an end"
-        raise ValueError(msg)
+        raise ValueError(
+            f"is {job.state} and {'has' if job.finished is not None else 'lacks'} an end"
+        )
     if any(attempt.ordinal >= following.ordinal for attempt, following in pairwise(job.history)):
-        msg = "has a history whose ordinals do not increase"
-        raise ValueError(msg)
+        raise ValueError("has a history whose ordinals do not increase")
     return job
 
 
@@ -140,24 +134,32 @@ def _fitting(hint: Any) -> Check:
         return lambda value: type(value) is int and 0 <= value < _MOST
     if hint in (Attempt, Failure, Resolution):
         asked = _questions(hint)
-        return lambda value: all(fits(getattr(value, name)) for name, fits in asked)
+        return lambda value: _unfit(value, asked) is None
     return lambda value: isinstance(value, hint)
+
+
+def _unfit(value: object, questions: Questions) -> str | None:
+    """Name a field whose value has not the type of the field; None if all have it."""
+    for name, plain, fits in questions:
+        member = getattr(value, name)
+        if type(member) not in plain and not fits(member):
+            return name
+    return None
 
 
 def _each(pairs: Any, key: Check, value: Check) -> bool:
     return all(map(key, pairs)) and all(map(value, pairs.values()))
 
 
-def _questions(kind: type) -> list[tuple[str, Check]]:
+def _questions(kind: type) -> Questions:
     hints = get_type_hints(kind, localns={"Mapping": Mapping})
-    return [(name, _fitting(hint)) for name, hint in hints.items()]
+    return [(name, _plain(hint), _fitting(hint)) for name, hint in hints.items()]
 
 
-def _plain(hint: Any) -> set[object]:
+def _plain(hint: Any) -> set[Any]:
     """Return the types of which every value fits a field, so that nothing more has to be asked."""
     parts = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     return {str, NoneType} & {*parts}
 
 
-_HINTS: Final = get_type_hints(Job, localns={"Mapping": Mapping})
-_QUESTIONS: Final = [(name, _plain(_HINTS[name]), fits) for name, fits in _questions(Job)]
+_QUESTIONS: Final = _questions(Job)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from redrive.desk.transfer import importing, job_lines
 from redrive.desk.transfer.formats.detect import OWN, named
-from redrive.desk.transfer.formats.record import Asked, Format
+from redrive.desk.transfer.formats.record import Format, TransferOptions
 from redrive.desk.transfer.mapping import FieldMapping, mapped
 from redrive.desk.transfer.sources import Source, piece_of, records
 from redrive.desk.transfer.sources import rows as table_rows
@@ -28,7 +28,7 @@ class ImportOptions(TypedDict, total=False):
 
     format: str
     mapping: FieldMapping | None
-    asked: Asked | None
+    asked: TransferOptions | None
     strict: bool
     dry_run: bool
     source: str
@@ -48,7 +48,7 @@ class Transfer:
         jobs: Iterable[Job | str],
         *,
         format: str = "redrive",  # noqa: A002 - the word for it
-        asked: Asked | None = None,
+        asked: TransferOptions | None = None,
     ) -> Iterator[str]:
         """Write jobs (or ids) as lines of JSON, each with its whole history and payload, as it is now.
 
@@ -85,9 +85,9 @@ class Transfer:
             if job is not None:  # else it was purged meanwhile
                 yield job
 
-    def _asked(self, asked: Asked | None) -> Asked:
+    def _asked(self, asked: TransferOptions | None) -> TransferOptions:
         settings = self._backend.settings
-        options = asked or Asked()
+        options = asked or TransferOptions()
         if options.handler is not None:
             check_name(options.handler)
         return replace(options, limit=settings.payload_limit, now=settings.clock.now())
@@ -98,7 +98,7 @@ class Transfer:
         *,
         format: str = "auto",  # noqa: A002 - the word for it
         mapping: FieldMapping | None = None,
-        asked: Asked | None = None,
+        asked: TransferOptions | None = None,
         strict: bool = False,
         dry_run: bool = False,
         source: str = "",

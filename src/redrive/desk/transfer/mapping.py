@@ -21,11 +21,12 @@ from redrive.desk.transfer.formats.failings import Failing, failing
 from redrive.desk.transfer.formats.fields import Fields, Raw
 from redrive.desk.transfer.formats.pieces import MORE, Piece
 from redrive.desk.transfer.formats.quarantine import QUARANTINED
-from redrive.desk.transfer.formats.record import Asked, Draft, Format, Line
+from redrive.desk.transfer.formats.record import Draft, Format, Line, TransferOptions
 from redrive.desk.transfer.rules import (
     BY_ATTEMPTS,
     COUNTS,
     ERRORS,
+    NUMBER,
     SKIP,
     STATES,
     TARGETS,
@@ -36,8 +37,8 @@ from redrive.desk.transfer.rules import (
     at,
     check_field,
     condition_of,
-    form_and_zone,
     is_there,
+    moment,
     pair_of,
     parsed,
     rule_of,
@@ -47,10 +48,8 @@ from redrive.desk.transfer.rules import (
 from redrive.errors import UsageError
 from redrive.jobs.job import Job, State
 
-_NUMBER = re.compile(r"\s*[+-]?\d{1,18}(?:\.\d{1,9})?\s*")
 _ERROR_LINE = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?", re.DOTALL)
 _SHOWN: Final = 30
-_SHORTEST_EPOCH: Final = 9
 _DAY: Final = 86400
 _PAST: Final = tuple(name for name in TIMES if name != "due")
 _NEEDED: Final = {
@@ -163,12 +162,12 @@ class FieldMapping:
             is_mapped=True,
         )
 
-    def job(self, line: Line, asked: Asked) -> Job:
+    def job(self, line: Line, asked: TransferOptions) -> Job:
         """Make a job of a record; its id depends on its key alone."""
         draft = self.draft(line, asked)
         for name in _PAST if asked.now else ():
-            if (moment := getattr(draft, name)) is not None and moment > asked.now + _DAY:
-                raise ValueError(f"{name} is in the future: {times.iso(moment)}")
+            if (at_time := getattr(draft, name)) is not None and at_time > asked.now + _DAY:
+                raise ValueError(f"{name} is in the future: {times.iso(at_time)}")
         draft.failings = self.failings(draft, line.value)
         name = f"{self.name}\0{draft.ident}"
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
@@ -177,7 +176,7 @@ class FieldMapping:
         draft.moment = int.from_bytes(digest[-5:]) / 1000
         return record.made(draft, asked, None, format=self.name)
 
-    def draft(self, line: Line, asked: Asked) -> Draft:
+    def draft(self, line: Line, asked: TransferOptions) -> Draft:
         """Read a record."""
         value = line.value
         if isinstance(value.get(MORE), list):
@@ -232,7 +231,7 @@ class FieldMapping:
         attempts, failures, most = (self._count(name, value) for name in COUNTS)
         return attempts, failures or 0, most or 0
 
-    def pending_handlers(self, pieces: Iterable[Piece], asked: Asked) -> Iterator[str]:
+    def pending_handlers(self, pieces: Iterable[Piece], asked: TransferOptions) -> Iterator[str]:
         """Yield the handler of each record that would become a pending job, without making it."""
         for piece in pieces:
             value = parsed(piece.raw.decode(errors="replace"))
@@ -274,18 +273,19 @@ class FieldMapping:
         found = None if rule is None else rule.raw(value)
         shift = int(rule.option or 0) if rule and found is not None else 0
         number: object = self.constants.get(name) if found is None else found
-        if isinstance(number, str) and _NUMBER.fullmatch(number):
+        if isinstance(number, str) and NUMBER.fullmatch(number):
             number = float(number) if "." in number else int(number)
         if isinstance(number, float) and number.is_integer():  # as spreadsheets write it
             number = int(number)
         return None if number is None else max(0, fields.count(number, name) + shift)
 
-    def _time(self, name: str, value: Fields, asked: Asked) -> float | None:
+    def _time(self, name: str, value: Fields, asked: TransferOptions) -> float | None:
         found = self._value(name, value)
         if found is None:
             return None
         try:
-            return moment(found, self.rules[name].option if name in self.rules else "", asked)
+            option = self.rules[name].option if name in self.rules else ""
+            return moment(found, option, asked.zone)
         except times.NaiveTime:
             raise
         except (ValueError, TypeError) as error:
@@ -300,8 +300,10 @@ class FieldMapping:
 
     def _payload(self, line: Line) -> str:
         """Return the payload: one value that is an object, or several put together."""
-        parts = [rule for rule in self.rules.values() if _is_member(rule.name)]
-        constants = {name: text for name, text in self.constants.items() if _is_member(name)}
+        parts = [rule for rule in self.rules.values() if rule.name.startswith("payload.")]
+        constants = {
+            name: text for name, text in self.constants.items() if name.startswith("payload.")
+        }
         members: Fields = {}
         if "payload" in self.rules:
             text = _object(line, self.rules["payload"]) or self.constants.get("payload")
@@ -334,28 +336,6 @@ def mapped(pieces: Iterable[Piece], mapping: FieldMapping) -> Iterator[Piece]:
         yield piece
 
 
-def moment(value: object, option: str, asked: Asked) -> float:
-    """Read a time in a format (`s`, `ms`, `us`, `ns`, or one of strptime), `@` its zone.
-
-    Beside a format of strptime, a column may have ISO 8601 and numbers since 1973.
-    """
-    form, name = form_and_zone(option)
-    named = times.zone_of(name) if name else None
-    zone = (lambda: named) if named else asked.zone or times.no_zone
-    if isinstance(value, str) and "%" in form:
-        try:
-            return times.moment(value, zone, form)
-        except times.NaiveTime:
-            raise
-        except ValueError:
-            pass
-        if len(value.strip()) < _SHORTEST_EPOCH and _NUMBER.fullmatch(value):
-            raise ValueError(f"is not a time in the format {form}: {value!r}")
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        value = float(value) if "." in value else int(value)
-    return times.moment(value, zone, "" if "%" in form else form)
-
-
 def _last_line(trace: str, kind: str) -> tuple[str, str]:
     """Return the message and the type of an error, which the last line of a traceback has."""
     line = (trace.strip().splitlines() or [""])[-1]
@@ -374,13 +354,10 @@ def _object(line: Line, rule: Rule) -> str | None:
             return found
         if is_there(found):
             name = written(path)
-            msg = f"{name} holds no JSON object; map it as a member: --map payload.{name}={name}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{name} holds no JSON object; map it as a member: --map payload.{name}={name}"
+            )
     return None
-
-
-def _is_member(name: str) -> bool:
-    return name.startswith("payload.")
 
 
 def _member(line: Line, path: Path, option: str) -> object:

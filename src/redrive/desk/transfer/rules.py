@@ -39,6 +39,8 @@ _VALUE: Final = rf'(?:{_PART}|([^",=]*))'
 _PAIR = re.compile(rf"{_VALUE}={_VALUE}(?:,|$)")
 _CONDITION = re.compile(rf'((?:{_PART}|[^"=!])+)(!?=)(.*)', re.DOTALL)
 _SHIFT = re.compile(r"[+-]\d{1,9}")
+NUMBER = re.compile(r"\s*[+-]?\d{1,18}(?:\.\d{1,9})?\s*")
+_SHORTEST_EPOCH: Final = 9
 _INDEX = re.compile(r"-?\d{1,9}")
 _FORMS: Final = {"", "auto", "iso", "naive", *times.UNITS}
 
@@ -141,16 +143,40 @@ def parsed(text: str) -> object:
 
 def written(path: Path) -> str:
     """Write a path as it is read."""
-    return ".".join(
-        name if re.fullmatch(r'[^".,:=]+', name) else '"' + name.replace('"', '""') + '"'
-        for name in path
-    )
+    return ".".join(quoted(name, ".,:=") if name else '""' for name in path)
+
+
+def quoted(text: str, odd: str) -> str:
+    """Put text with a quote or one of these characters into double quotes."""
+    return '"' + text.replace('"', '""') + '"' if {*text} & {'"', *odd} else text
 
 
 def form_and_zone(option: str) -> tuple[str, str]:
     """Take the option of a time apart."""
     form, sign, zone = option.rpartition("@")
     return (form, zone) if sign else (option, "")
+
+
+def moment(value: object, option: str, default: times.Zone | None) -> float:
+    """Read a time in a format (`s`, `ms`, `us`, `ns`, or one of strptime), `@` its zone.
+
+    Beside a format of strptime, a column may have ISO 8601 and numbers since 1973.
+    """
+    form, name = form_and_zone(option)
+    named = times.zone_of(name) if name else None
+    zone = (lambda: named) if name else default or times.no_zone
+    if isinstance(value, str) and "%" in form:
+        try:
+            return times.moment(value, zone, form)
+        except times.NaiveTime:
+            raise
+        except ValueError:
+            pass
+        if len(value.strip()) < _SHORTEST_EPOCH and NUMBER.fullmatch(value):
+            raise ValueError(f"is not a time in the format {form}: {value!r}")
+    if isinstance(value, str) and NUMBER.fullmatch(value):
+        value = float(value) if "." in value else int(value)
+    return times.moment(value, zone, "" if "%" in form else form)
 
 
 def rule_of(text: str) -> Rule:

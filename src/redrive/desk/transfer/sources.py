@@ -65,7 +65,9 @@ def utf8(file: IO[bytes], encoding: str = "utf-8") -> Generator[IO[bytes]]:
 
     A byte order mark of UTF-16 counts more than the name.
     """
-    name = "utf-16" if file.read(2) in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} else encoding
+    head = file.read(_CHUNK)
+    is_utf16 = head[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} and b"\0" in head
+    name = "utf-16" if is_utf16 else encoding
     file.seek(0)
     try:
         "a".encode(name)
@@ -282,11 +284,6 @@ def _raw(data: str | bytes) -> Raw:
     return Raw(data if isinstance(data, str) else bytes(data).decode())
 
 
-def _decoded(data: bytes) -> str:
-    """Return text; what is no UTF-8 makes its row a bad one, and not the whole import."""
-    return data.decode("utf-8", "surrogateescape")
-
-
 def _reads_only(action: int, *_: object) -> int:
     return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
 
@@ -298,7 +295,8 @@ def _sqlite(place: Path, query: str, what: str) -> Iterator[Sequence[object]]:
     try:
         with closing(sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro", uri=True)) as db:
             db.set_authorizer(_reads_only)
-            db.text_factory = _decoded
+            # What is no UTF-8 makes its row a bad one, and not the whole import.
+            db.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
             cursor = db.execute(query)
             yield [column[0] for column in cursor.description]
             yield from cursor

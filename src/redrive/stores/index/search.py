@@ -14,10 +14,10 @@ from dataclasses import replace
 from itertools import islice
 from time import monotonic
 
-from redrive.jobs.job import Category, Group, Job, State
+from redrive.jobs.job import Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
-from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope, added_up
 from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.index.base import reads
 from redrive.stores.index.entries import Entry, Index
@@ -105,17 +105,13 @@ class SearchStore(RecordStore):
         """Count by state, lane and category; takes as long as there are kinds of jobs, not jobs."""
         index = self.index
         index.look_for_oldest()
-        found: dict[tuple[State, str, Category | None], tuple[int, float | None]] = {}
+        found: list[Count] = []
         for queue in index.queues.values():
-            if not queue.number:
-                continue
-            first = index.first_waiting(queue) if queue.state is State.PENDING else None
-            at = queue.oldest if first is None else first[0]
-            name = (queue.state, queue.lane, queue.category)
-            jobs, oldest = found.get(name, (0, None))
-            times = [one for one in (at, oldest) if one is not None]
-            found[name] = (jobs + queue.number, min(times, default=None))
-        return [Count(*name, jobs=jobs, oldest=oldest) for name, (jobs, oldest) in found.items()]
+            if queue.number:
+                first = index.first_waiting(queue) if queue.state is State.PENDING else None
+                at = queue.oldest if first is None else first[0]
+                found.append(Count(queue.state, queue.lane, queue.category, queue.number, at))
+        return added_up(found)
 
     @reads
     def groups(self, query: Query) -> list[Group]:

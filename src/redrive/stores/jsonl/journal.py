@@ -26,7 +26,6 @@ from redrive.errors import (
 )
 from redrive.jobs.clock import Clock
 from redrive.stores import _files
-from redrive.stores.contract import check_newest
 from redrive.stores.index.changes import Change, Put
 from redrive.stores.index.entries import Index
 from redrive.stores.index.outbox import Place
@@ -34,6 +33,7 @@ from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage, Reading
 from redrive.stores.jsonl.warm import WarmJobs
+from redrive.stores.refusals import check_newest
 
 _BOM = b"\xef\xbb\xbf"
 SYNC_EVERY = 1.0

@@ -19,7 +19,7 @@ from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock, log
 from redrive.stores._wake import Hints
-from redrive.stores.contract import MIGRATED_ON_OPENING, check_version
+from redrive.stores.contract import MIGRATED_ON_OPENING
 from redrive.stores.counting import Backlog
 from redrive.stores.index.base import Drafted
 from redrive.stores.index.changes import Change
@@ -29,7 +29,7 @@ from redrive.stores.index.outbox import Place
 from redrive.stores.jsonl import audit, compact, lines
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.listening import HintListener
-from redrive.stores.refusals import closed
+from redrive.stores.refusals import check_version, closed
 from redrive.stores.report import Report
 
 R = TypeVar("R")

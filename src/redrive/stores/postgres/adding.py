@@ -11,11 +11,14 @@ from redrive.jobs.job import Job
 from redrive.stores._codec import attempt_to_json
 from redrive.stores._keys import check_same
 from redrive.stores.counting import Tick, counts_to_json
-from redrive.stores.postgres.rows import job_from_row, new_row
+from redrive.stores.postgres.rows import Tables, job_from_row, new_row, tables
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.groups import Spot
 from redrive.stores.sql.outbox import EventRow
-from redrive.stores.sql.tx import Row
+
+Extras = dict[str, Sequence[object]]
+"""The counts, events and attempts that are stored with jobs, by name."""
+_EVENT = ("subscription", "job", "kind", "at", "body")
 
 
 class Taken(Exception):
@@ -35,31 +38,37 @@ def insert(
     if not jobs:
         return
     try:
-        tx.call("store_jobs", columns(jobs, ticks, events))
+        tx.call("store_jobs", *arguments(jobs, ticks, events))
     except UniqueViolation as error:
         raise Taken from error
 
 
-def columns(
+def arguments(
     jobs: Sequence[Job], ticks: Sequence[Tick], events: Sequence[EventRow]
-) -> list[Sequence[object]]:
-    """Return the lists that `store_jobs` takes.
+) -> tuple[Tables, Extras | None]:
+    """Return what `store_jobs` takes: columns of texts, numbers and times, and the extras.
 
     Keys are taken in one order, so that two who want the same do not wait for each other.
     """
     jobs = sorted(jobs, key=lambda job: job.key or "")
-    history = ((job.id, one.ordinal, attempt_to_json(one)) for job in jobs for one in job.history)
-    counts = ((at, counts_to_json(one)) for at, one in ticks)
-    return [
-        *zip(*map(new_row, jobs), strict=True),
-        *_columns(history, 3),
-        *_columns(counts, 2),
-        *_columns(events, 5),
+    attempts = [
+        {"job": number, "ordinal": one.ordinal, "record": attempt_to_json(one)}
+        for number, job in enumerate(jobs, 1)
+        for one in job.history
     ]
+    rows = tables(map(new_row, jobs), texts=12, numbers=7)
+    return rows, extras_of(ticks, events, attempts)
 
 
-def _columns(rows: Iterable[Row], number: int) -> list[Sequence[object]]:
-    return list(zip(*rows, strict=True)) or [()] * number
+def extras_of(
+    ticks: Iterable[Tick], events: Iterable[EventRow], attempts: Sequence[object] = ()
+) -> Extras | None:
+    """Return what is written beside jobs; None if there is nothing."""
+    counts = [{"at": at, "counts": counts_to_json(one)} for at, one in ticks]
+    reports = [dict(zip(_EVENT, event, strict=True)) for event in events]
+    if not (counts or reports or attempts):
+        return None
+    return {"ticks": counts, "events": reports, "attempts": attempts}
 
 
 def look_up(tx: PostgresTx, jobs: Sequence[Job]) -> list[Job]:

@@ -7,7 +7,6 @@ one known type can be packed in one go. The types are those that our statements 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain, repeat
 from struct import Struct, error, pack
 from typing import Any
@@ -17,6 +16,7 @@ from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
 _HEAD = Struct("!iiIii")
+_TABLE = Struct("!iiIiiii")
 _LENGTH = Struct("!i")
 _NULL = _LENGTH.pack(-1)
 _KINDS: dict[bytes, tuple[int, str]] = {
@@ -27,8 +27,6 @@ _KINDS: dict[bytes, tuple[int, str]] = {
     b"float8": (701, "d"),
 }
 """The number of each type at the server, and how a value of it is packed."""
-_LONG = 100
-"""Characters of a text from which on its packed form is not kept."""
 _VALUES = {letter: Struct(f"!i{letter}") for _, letter in _KINDS.values() if letter}
 """A number with its length before it."""
 
@@ -56,30 +54,26 @@ def packed(kind: bytes, values: Sequence[Any], encoding: str) -> Array:
 
     OverflowError or UnicodeError if one does not fit.
     """
-    if not values:
-        return _EMPTY[kind]
-    first, count = values[0], len(values)
-    if count == 1 or values.count(first) == count:  # a lane, a handler; or one job
-        if isinstance(first, str) and len(first) > _LONG:
-            return _repeated.__wrapped__(kind, first, count, encoding)
-        return _repeated(kind, first, count, encoding)
     number, letter = _KINDS[kind]
-    has_null = None in values
-    head = _HEAD.pack(1, has_null, number, count, 1)
-    if letter and not has_null:
-        return Array(head + _packed_numbers(letter, values))
-    return Array(head + b"".join([_packed_value(letter, value, encoding) for value in values]))
+    return Array(
+        _HEAD.pack(1, 1, number, len(values), 1) + _packed_values(letter, values, encoding)
+    )
 
 
-_EMPTY = {kind: Array(_HEAD.pack(1, 0, number, 0, 1)) for kind, (number, _) in _KINDS.items()}
-
-
-@lru_cache(maxsize=1024)
-def _repeated(kind: bytes, value: Any, count: int, encoding: str) -> Array:
-    """Pack the same value several times; most columns of most batches hold one of a few."""
+def packed_table(kind: bytes, columns: Sequence[Sequence[Any]], encoding: str) -> bytes:
+    """Pack columns of one type as an array of two dimensions: columns, then rows."""
     number, letter = _KINDS[kind]
-    head = _HEAD.pack(1, value is None, number, count, 1)
-    return Array(head + _packed_value(letter, value, encoding) * count)
+    head = _TABLE.pack(2, 1, number, len(columns), 1, len(columns[0]), 1)
+    return head + b"".join([_packed_values(letter, column, encoding) for column in columns])
+
+
+def _packed_values(letter: str, values: Sequence[Any], encoding: str) -> bytes:
+    count = len(values)
+    if count and values.count(values[0]) == count:  # a lane, a handler; or one job
+        return _packed_value(letter, values[0], encoding) * count
+    if letter and None not in values:
+        return _packed_numbers(letter, values)
+    return b"".join([_packed_value(letter, value, encoding) for value in values])
 
 
 def _packed_value(letter: str, value: Any, encoding: str) -> bytes:

@@ -20,12 +20,12 @@ from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 
 from redrive.errors import StoreError, StoreLost
 from redrive.jobs.clock import Clock
-from redrive.stores.contract import check_version
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
 from redrive.stores.postgres.errors import is_passing, locked, translate
 from redrive.stores.postgres.pool import Pool
 from redrive.stores.postgres.tx import Connection, Line, PostgresTx, line_on, queries_for
+from redrive.stores.refusals import check_version
 from redrive.stores.sql.tx import Row
 
 R = TypeVar("R")

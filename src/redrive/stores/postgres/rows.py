@@ -6,7 +6,7 @@ through `claimed`: how a claim changes a job stands there alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from redrive.jobs.job import Job, State
@@ -23,14 +23,9 @@ from redrive.stores.sql.tx import Row
 
 ROW, PLACE = "_row", "_file"
 """What a job carries beside its fields: the number of its row, and in whose tables."""
-LISTS = (
-    *("ids", "createds", "keys", "events", "givens", "payloads", "originals", "states", "leases"),
-    *("dues", "updateds", "first_faileds", "causes", "variants", "runs", "ceilings", "attempts"),
-    *("suspects", "lanes", "handlers", "categories", "mores", "sinces", "lease_ends", "holders"),
-    *("attempt_ids", "ordinals", "records", "tick_times", "tick_counts", "subscriptions"),
-    *("event_jobs", "kinds", "event_times", "bodies"),
-)
-"""The names of the lists that `store_jobs` takes, in order."""
+Columns = Sequence[Sequence[object]]
+Tables = tuple[Columns, Columns, Columns]
+"""The texts, numbers and times of jobs, each as columns."""
 _TIMES = frozenset({"created", "due", "updated", "first_failed", "since", "lease_end"})
 
 
@@ -89,35 +84,41 @@ def readable(rows: Iterable[Row], place: str = "") -> list[Job]:
     return readable_rows(rows, lambda row: job_from_row(row, place))
 
 
+def tables(rows: Iterable[Row], *, texts: int, numbers: int) -> Tables:
+    """Return rows as columns of so many texts, then numbers, then times."""
+    columns = list(zip(*rows, strict=True))
+    return columns[:texts], columns[texts : texts + numbers], columns[texts + numbers :]
+
+
 def new_row(job: Job) -> Row:
-    """Return what `store_jobs` writes of a new job."""
+    """Return what `store_jobs` writes of a new job: texts, numbers, times."""
     held = job.state is State.RUNNING
     return (
         job.id,
-        job.created,
         job.key,
         job.event,
         given_of(job),
         job.payload,
         job.original,
         job.state._value_,
-        job.lease,
-        job.due,
-        job.updated,
-        job.first_failed,
-        job.group,
-        job.variant,
-        job.run,
-        job.max_attempts,
-        job.attempts - 1 if held else job.attempts,
-        int(is_suspect(job)),
         job.lane,
         job.handler,
         category_of(job),
+        job.holder,
         more_of(job),
+        job.lease,
+        job.group,
+        job.run,
+        job.max_attempts,
+        job.attempts - 1 if held else job.attempts,
+        job.variant,
+        int(is_suspect(job)),
+        job.created,
+        job.due,
+        job.updated,
+        job.first_failed,
         job.updated if held else None,
         job.lease_end,
-        job.holder,
     )
 
 

@@ -41,7 +41,9 @@ _TEXT = f"""(
     OR strpos({{schema}}.fold((SELECT payload FROM {{schema}}.jobs AS j WHERE j.n = s.n)), %s) > 0
 )"""  # noqa: S608 - of constants only
 _LATEST = """
-SELECT latest.* FROM (WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind) AS kind
+SELECT latest.* FROM (
+    WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind WHERE state = 'completed'
+) AS kind
 CROSS JOIN LATERAL (
     SELECT s.n, s.at AS updated, s.id FROM {schema}.ended AS s
     WHERE s.state = 'completed' AND s.lane = kind.lane AND s.handler = kind.handler
@@ -209,7 +211,7 @@ def _branch(tx: PostgresTx, query: Query, state: State, limit: int) -> tuple[str
     if query.by_change:
         where = _following(conditions(tx, query, source), query, source.changed, "s.id")
         if state is State.COMPLETED and not named:
-            return _LATEST % where, ["completed", *where.args, limit, limit]
+            return _LATEST % where, [*where.args, limit, limit]
         # Few jobs are fetched and sorted: an expression keeps the planner off the index of the order.
         changed = f"{source.changed} + 0" if named else source.changed
         order = f"{changed} DESC, s.id DESC"
@@ -266,12 +268,10 @@ def tally(tx: PostgresTx, query: Query) -> Iterator[Row]:
         yield from tx.rows(text, where.args)
 
 
-def counts(tx: PostgresTx) -> list[Count]:
-    """Count all jobs by state, lane and category."""
-    return [
-        Count(State(state), lane, category_from(category), jobs, None if state == "running" else at)
-        for state, lane, category, jobs, at in tx.all("counts")
-    ]
+def counts(tx: PostgresTx) -> Iterator[Count]:
+    """Count all jobs by state, lane, handler and category."""
+    for state, lane, category, jobs, at in tx.all("counts"):
+        yield Count(State(state), lane, category_from(category), jobs, at)
 
 
 def _cursor(query: Query, job: Job) -> str:

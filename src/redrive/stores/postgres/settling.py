@@ -9,7 +9,6 @@ claims that stand, and ends those.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import psycopg
@@ -18,9 +17,10 @@ from redrive.jobs.job import Claim, Failure, Job, Settlement
 from redrive.jobs.records import evolve
 from redrive.jobs.transitions import MOST_KEPT, Changed, Place, middle_of, settle_all
 from redrive.stores._codec import attempt_to_json
-from redrive.stores.counting import Backlog, Tick, counts_of, counts_to_json
+from redrive.stores.counting import Backlog, Tick, counts_of
+from redrive.stores.postgres.adding import extras_of
 from redrive.stores.postgres.database import Database
-from redrive.stores.postgres.rows import PLACE, ROW, state_row
+from redrive.stores.postgres.rows import PLACE, ROW, state_row, tables
 from redrive.stores.postgres.tx import PostgresTx
 from redrive.stores.sql.groups import Places, Placing
 from redrive.stores.sql.outbox import Reports
@@ -227,12 +227,10 @@ def _write(tx: PostgresTx, ends: Sequence[End], ticks: Sequence[Tick], reports: 
     """Write ends, counts and events; _SomeLost if a claim does not stand."""
     if not ends:
         return
-    columns = list(zip(*map(_row, ends), strict=True))
-    counts = list(zip(*((at, counts_to_json(one)) for at, one in ticks), strict=True)) or [()] * 2
-    reported = reports.rows(((end.change.was, end.job) for end in ends), ends[0].job.updated)
-    events = list(zip(*reported, strict=True)) or [()] * 5
+    rows = tables(map(_row, ends), texts=6, numbers=8)
+    events = reports.rows(((end.change.was, end.job) for end in ends), ends[0].job.updated)
     try:
-        tx.call("settle_jobs", chain(columns, counts, events))
+        tx.call("settle_jobs", rows, extras_of(ticks, events))
     except psycopg.Error as error:
         if error.sqlstate == _SOME_LOST:
             raise _SomeLost from error
@@ -245,9 +243,11 @@ def _record(end: End) -> str | None:
 
 
 def _row(end: End) -> Row:
-    _, _, result, fence = end.asked
-    attempt = result.attempt
-    state = (*state_row(end.job), end.job.lane)
-    if attempt is None:
-        return (*fence, *state, None, None)
-    return (*fence, *state, attempt.ordinal, attempt_to_json(attempt))
+    number, lease, holder, since = end.asked.fence
+    attempt = end.asked.result.attempt
+    state, due, updated, failed_since, *numbers, category, more = state_row(end.job)
+    return (
+        *(holder, state, category, more, end.job.lane, _record(end)),
+        *(number, lease, *numbers, attempt.ordinal if attempt else None),
+        *(since, due, updated, failed_since),
+    )

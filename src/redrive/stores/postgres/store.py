@@ -288,7 +288,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
     def _find(self, tx: Tx, query: Query) -> Page:
         return search.find(cast("PostgresTx", tx), query)
 
-    def _counts(self, tx: Tx) -> list[Count]:
+    def _counts(self, tx: Tx) -> Iterable[Count]:
         return search.counts(cast("PostgresTx", tx))
 
     def _tally(self, tx: Tx, query: Query) -> Iterable[Row]:

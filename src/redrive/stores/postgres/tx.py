@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import count, repeat
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -21,7 +21,8 @@ from psycopg.pq import ExecStatus, Format
 from psycopg.rows import tuple_row
 
 from redrive.jobs.clock import Clock
-from redrive.stores.postgres.arrays import Array, know_arrays, packed
+from redrive.stores._codec import encode
+from redrive.stores.postgres.arrays import Array, know_arrays, packed, packed_table
 from redrive.stores.sql.tx import Args, Row, Tx, load_queries
 
 Connection = psycopg.Connection[Any]
@@ -29,6 +30,7 @@ Connection = psycopg.Connection[Any]
 VERSION = 2
 """The version of the schema that we write."""
 _CALLED = ("store_jobs", "settle_jobs")
+_FORMATS = (Format.TEXT, Format.BINARY, Format.BINARY, Format.BINARY, Format.TEXT)
 _LIST = re.compile(rb"%b::(\w+)\[\]")
 
 
@@ -132,16 +134,23 @@ class PostgresTx(Tx):
         """Run a statement that changes something."""
         self._execute(self._queries.texts[name], args)
 
-    def call(self, name: str, columns: Iterable[Sequence[Any]]) -> None:
-        """Call a function of the schema that takes our version and lists.
+    def call(
+        self, name: str, tables: Iterable[Sequence[Sequence[Any]]], extras: object = None
+    ) -> None:
+        """Call a function of the schema that takes our version, tables and JSON.
 
         Without the driver's ways, which would be a tenth of a submit.
         """
-        connection, lists = self._cursor.connection, self.packed(name, columns)
+        connection, spelling = self._cursor.connection, self._spelling
+        kinds = self._queries.lists[name]
+        arrays = [
+            packed_table(kind, table, spelling) for kind, table in zip(kinds, tables, strict=True)
+        ]
+        json = None if extras is None else encode(extras).encode(spelling)
         connection.pgconn.send_query_params(
             self._queries.called[name],
-            [b"%d" % self.version, *lists],
-            param_formats=[Format.TEXT, *repeat(Format.BINARY, len(lists))],
+            [b"%d" % self.version, *arrays, json],
+            param_formats=_FORMATS,
         )
         for result in connection.wait(generators.execute(connection.pgconn)):
             if (

@@ -18,7 +18,7 @@ from redrive.jobs.job import Job
 from redrive.stores.counting import Tick
 from redrive.stores.postgres import adding
 from redrive.stores.postgres.database import Database
-from redrive.stores.postgres.rows import LISTS, job_from_json
+from redrive.stores.postgres.rows import job_from_json
 from redrive.stores.postgres.transactions import Conversation
 from redrive.stores.sql.groups import Spot
 from redrive.stores.sql.outbox import EventRow
@@ -74,9 +74,12 @@ class Adding:
         return self.database.address.url
 
     def _request(self, jobs: Sequence[Job], begun: str) -> str:
-        lists = adding.columns(jobs, *self.extras(jobs))
-        request: dict[str, object] = dict(zip(LISTS, lists, strict=True))
-        request |= {
+        (texts, numbers, times), extras = adding.arguments(jobs, *self.extras(jobs))
+        request = {
+            "texts": texts,
+            "numbers": numbers,
+            "times": times,
+            "extras": extras,
             "begun": begun,
             "wait": max(1, round(self.wait * 1000)),
             "channel": self.database.address.channel,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from redrive.errors import StoreDamaged
 from redrive.jobs.job import Attempt, Group, Job, State
 from redrive.jobs.records import evolve
-from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, added_up
 from redrive.stores.record_codec import category_from
 from redrive.stores.sql.groups import SqlGroups
 from redrive.stores.sql.rows import attempt_from_json
@@ -46,8 +46,8 @@ class SqlLists(SqlGroups):
         """Return a page of jobs."""
 
     @abstractmethod
-    def _counts(self, tx: Tx) -> list[Count]:
-        """Count all jobs."""
+    def _counts(self, tx: Tx) -> Iterable[Count]:
+        """Count all jobs, some by some."""
 
     @abstractmethod
     def _tally(self, tx: Tx, query: Query) -> Iterable[Row]:
@@ -73,7 +73,7 @@ class SqlLists(SqlGroups):
 
     def counts(self) -> list[Count]:
         """Count all jobs by state, lane and category."""
-        return self._read(self._counts)
+        return self._read(lambda tx: added_up(self._counts(tx)))
 
     def groups(self, query: Query) -> list[Group]:
         """Count the query's jobs by group; see the contract."""

@@ -26,8 +26,8 @@ from redrive.jobs import logger
 from redrive.jobs.clock import Clock
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
-from redrive.stores.contract import MIGRATED_ON_OPENING, check_version
-from redrive.stores.refusals import closed, not_writable
+from redrive.stores.contract import MIGRATED_ON_OPENING
+from redrive.stores.refusals import check_version, closed, not_writable
 from redrive.stores.sqlite import opening, unanswered
 from redrive.stores.sqlite.errors import KNOWN, translate, translated
 from redrive.stores.sqlite.tx import SqliteTx

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from redrive.errors import StoreDamaged, StoreError, StoreFull, StoreMissing
 from redrive.stores._files import open_private
-from redrive.stores.contract import check_newest, check_version
+from redrive.stores.refusals import check_newest, check_version
 from redrive.stores.sqlite import upgrade
 from redrive.stores.sqlite.errors import foreign
 

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from operator import itemgetter
 from time import monotonic
 
-from redrive.jobs.job import Category, Job, State
+from redrive.jobs.job import Job, State
 from redrive.stores._codec import encode
 from redrive.stores.contract import Count, Page, Query, Scope
 from redrive.stores.cursors import cursor_of, place_after
@@ -276,24 +276,13 @@ def _dead_groups(tx: SqliteTx, limit: int) -> Iterator[tuple[int, str, str, int,
             yield number, handler, category, 0 if place else jobs, last
 
 
-def counts(tx: SqliteTx) -> list[Count]:
-    """Count all jobs by state, lane and category."""
-    found: dict[tuple[State, str, Category | None], tuple[int, float]] = {}
-
-    def take(state: State, lane: str, category: str, jobs: int, at: float) -> None:
-        name = (state, lane, category_from(category))
-        before, first = found.get(name, (0, at))
-        found[name] = (before + jobs, min(first, at))
-
+def counts(tx: SqliteTx) -> Iterator[Count]:
+    """Count all jobs by state, lane, handler and category."""
     for state, suspect in _IN_ORDER:
         for lane, handler, category, at in tx.all("kinds", (state._value_, suspect)):
             args = (state._value_, suspect, lane, handler, category)
             (jobs,) = tx.one("count_kind", args) or (0,)
             changed = tx.one("oldest_death", args[2:]) if state is State.DEAD else None
-            take(state, lane, category, jobs, min(at, *(changed or (at,))))
+            yield Count(state, lane, category_from(category), jobs, min(at, *(changed or (at,))))
     for lane, category, jobs in tx.all("count_running"):
-        take(State.RUNNING, lane, category, jobs, 0.0)
-    return [
-        Count(*name, jobs=jobs, oldest=None if name[0] is State.RUNNING else oldest)
-        for name, (jobs, oldest) in found.items()
-    ]
+        yield Count(State.RUNNING, lane, category_from(category), jobs, None)

@@ -225,7 +225,7 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
     def _find(self, tx: Tx, query: Query) -> Page:
         return searching.find(cast("SqliteTx", tx), query)
 
-    def _counts(self, tx: Tx) -> list[Count]:
+    def _counts(self, tx: Tx) -> Iterable[Count]:
         return searching.counts(cast("SqliteTx", tx))
 
     def _tally(self, tx: Tx, query: Query) -> Iterable[Row]:

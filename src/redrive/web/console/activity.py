@@ -15,8 +15,7 @@ from redrive.jobs.job import Action
 from redrive.web.console.visit import Visit
 from redrive.web.messages import MOST, NO_NUL, PAGE, Request
 
-EXPORTED = 10_000
-"""Actions that a file has, at most: the newest."""
+EXPORTED = 10_000  # actions that a file has, at most: the newest
 VERBS = (
     "retry", "resolve", "discard", "reopen", "edit", "note", "mark", "pause", "resume", "rate",
     "cancel", "submit", "reveal", "test", "export", "import", "purge",

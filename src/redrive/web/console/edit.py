@@ -21,8 +21,7 @@ from redrive.web.console.shown import coloured
 from redrive.web.console.visit import Visit
 from redrive.web.reads import LARGEST, checked
 
-_ROOM = 20_000
-"""Bytes of a form beside the payload."""
+_ROOM = 20_000  # bytes of a form beside the payload
 _AROUND = 3
 _KINDS = {"+": "add", "-": "del", "@": "dim"}
 

@@ -13,11 +13,6 @@ from redrive.web.call import Problem
 from redrive.web.console.visit import Visit
 
 FOLDER = Path(__file__).parents[2] / "cli" / "pages"
-TERMS = (
-    "job", "attempt", "dead_letter", "group", "plan", "run", "canary", "stop_rule", "lane", "life",
-    "masked", "token",
-)  # fmt: skip
-"""Words that the pages use; `texts` says what each means."""
 _CODE = re.compile(r"`([^`]+)`")
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 
@@ -26,7 +21,7 @@ def help(visit: Visit) -> dict[str, Any]:  # noqa: A001 - the name of the page
     """Return the keys, the words and the list of pages."""
     _ = visit
     titles = {name: _title(text) for name, text in topics().items()}
-    return {"here": "help", "line": "redrive help", "topics": titles, "terms": TERMS}
+    return {"here": "help", "line": "redrive help", "topics": titles}
 
 
 def help_topic(visit: Visit) -> dict[str, Any]:

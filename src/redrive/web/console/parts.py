@@ -5,7 +5,7 @@ They are rendered once for all who look, by language and right, so nothing here 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -14,6 +14,7 @@ from msgspec import Meta
 from redrive.alerts import Alerts, listing
 from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
+from redrive.desk.same_statement import same_statement
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import Status, Verdict, status_of
 from redrive.desk.system import bounds, system_of
@@ -27,8 +28,7 @@ SLOW, USUAL, FAST = 30.0, 5.0, 2.0
 MOST_GROUPS = 200
 STATUSES: tuple[lists.Status, ...] = get_args(lists.Status)
 TOP = 5
-_BANDS = 3
-"""From more lanes without a worker on, one sentence is about all of them."""
+_BANDS = 3  # from more lanes without a worker on, one sentence is about all of them
 HALF_HOUR = 30
 _DAY = 86_400.0
 _NEWEST = 5
@@ -97,10 +97,14 @@ def nav(visit: Visit) -> Data:
     seen, now = known or (visit.shared.last("groups"), visit.shared.last("status"))
     return {
         "here": visit.query.here,
-        "groups": visit.texts.at_most(len(seen or ()), MOST_GROUPS),
+        "groups": _many(seen or ()),
         "runs": len(live_runs(visit)),
         "lanes": len(now.unserved) if now else 0,
     }
+
+
+def _many(seen: Sequence[Seen]) -> str:
+    return f"{len(seen)}{'+' if len(seen) >= MOST_GROUPS else ''}"
 
 
 def overview(visit: Visit) -> Data:
@@ -117,7 +121,7 @@ def overview(visit: Visit) -> Data:
         "changes": now.changes(),
         "totals": {state.value: now.total(state) for state in State},
         "seen": seen,
-        "many": visit.texts.at_most(len(seen), MOST_GROUPS),
+        "many": _many(seen),
         "rest": dead - sum(row.group.jobs for row in seen[:TOP]),
         "growing": growing[:TOP],
         "oldest": now.oldest(State.DEAD),
@@ -282,6 +286,7 @@ def group_facts(visit: Visit) -> Data:
         "completed": facts.completed,
         "shared": facts.facts,
         "variants": desk.groups.variants(group),
+        "same": same_statement(desk, group),
         "failure": failed[-1].failure if failed else None,
     }
 

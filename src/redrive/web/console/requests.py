@@ -33,8 +33,7 @@ HEADERS: Mapping[str, str] = {
     "vary": "Cookie, Accept-Language",
 }
 """On every page."""
-LANGUAGE = "redrive_language"
-"""The cookie with the language that somebody chose."""
+LANGUAGE = "redrive_language"  # the cookie with the language that somebody chose
 
 
 def as_problem(error: Problem | RedriveError) -> Problem:

@@ -20,10 +20,8 @@ from redrive.web.tokens import Right, Token, Tokens
 
 IDLE, LONGEST = 12 * 3600.0, 7 * 86400.0
 """Seconds after the last use, and after the sign-in, when a session ends."""
-RENEWED = 300.0
-"""Seconds after which a used cookie is written anew; the session stays the same."""
-ONCE = 120.0
-"""Seconds for which the link of `redrive serve --open` is good, once."""
+RENEWED = 300.0  # seconds after which a used cookie is written anew; the session stays the same
+ONCE = 120.0  # seconds for which the link of `redrive serve --open` is good, once
 _KEY, _OUT = "web:key", "web:out:"
 _BETWEEN = "~"
 
@@ -40,8 +38,7 @@ class Session:
     """What every form must carry."""
 
 
-ANYBODY = Session(token=Token("anybody", "act"))
-"""Without tokens: everybody who gets here may act."""
+ANYBODY = Session(token=Token("anybody", "act"))  # without tokens: everybody who gets here may act
 
 
 class Sessions:

@@ -12,12 +12,11 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from redrive.desk.sentences import Sentence
+from redrive.desk.sentences import SHOWN, Sentence, Value
 
 FOLDER = Path(__file__).with_name("texts")
 DEFAULT = "en"
-NAMES = {"en": "English", "ja": "日本語"}
-"""What each language calls itself."""
+NAMES = {"en": "English", "ja": "日本語"}  # what each language calls itself
 _VALUE = re.compile(
     r"(?<= )'[^']*'|\b[0-9A-Z]{26}\b|\b[GR]?\d+(?:,\d{3})*\b|\b(?:pending|running|completed|dead|resolved)\b"
 )
@@ -39,6 +38,10 @@ class Texts:
             text = text[0 if n == 1 else -1]
         return Markup(text).format(n="" if n is None else number(n), **values)  # noqa: S704 - ours
 
+    def names(self, prefix: str) -> list[str]:
+        """Return the ends of the keys that begin so, in the order of the file."""
+        return [key.removeprefix(prefix) for key in self._texts if key.startswith(prefix)]
+
     def said(self, sentence: str) -> str:
         """Return a sentence of the desk in this language; as it is if the catalogue has none for it.
 
@@ -51,18 +54,13 @@ class Texts:
         values = {name: self._value(value) for name, value in sentence.values.items()}
         return str(text).format(**values) if text else sentence
 
-    def _value(self, value: str | float) -> str:
-        if isinstance(value, float):
-            return self.span(value)
-        return number(value) if isinstance(value, int) else value
-
-    def counted(self, jobs: int, why: str) -> str:
-        """Return how many jobs something holds for."""
-        return str(self("counted", n=jobs, why=self.said(why)))
-
-    def at_most(self, count: int, most: int) -> str:
-        """Return a count, with a plus if only so many were read."""
-        return f"{number(count)}+" if count >= most else number(count)
+    def _value(self, value: Value) -> str:
+        if isinstance(value, list):
+            more = f" (+{len(value) - SHOWN})" if len(value) > SHOWN else ""
+            return ", ".join(value[:SHOWN]) + more
+        if isinstance(value, str):
+            return value
+        return self.span(value) if isinstance(value, float) else number(value)
 
     def span(self, seconds: float, *, units: int = 2) -> str:
         """Return a duration in at most so many units: 4 h 38 min."""

@@ -23,25 +23,8 @@ from redrive.web.console.shown import Shown, coloured, lifeline, traces
 from redrive.web.console.visit import Visit
 from redrive.web.messages import JobSearch, Request
 
-TYPED = 100
-"""A plan for more jobs is confirmed by typing their number."""
-LONGEST = 50_000
-"""Characters of a payload that are shown."""
-WORDS = (
-    "01J9ZQ",
-    "G7 R12",
-    "state:dead,pending",
-    "handler:mail.*",
-    "error:Timeout*",
-    "category:rate_limit",
-    "age:>2h",
-    "attempts:>=5",
-    "tag:vip lane:mail",
-    "payload.customer.id:42",
-    "-handler:mail.*",
-    '"free text"',
-)
-"""Examples of the selector grammar; `texts` says what each means."""
+TYPED = 100  # a plan for more jobs is confirmed by typing their number
+LONGEST = 50_000  # characters of a payload that are shown
 _TABS = ("", "state:dead", "state:pending", "state:running", "state:completed", "state:resolved")
 
 
@@ -122,7 +105,6 @@ def jobs(visit: Visit) -> Data:
         "page": page,
         "scope": scope_document(page.scope),
         "tabs": [(tab, counts.get(tab)) for tab in _TABS],
-        "words": WORDS,
     }
 
 

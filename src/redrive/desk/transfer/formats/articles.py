@@ -9,7 +9,7 @@ from typing import Final
 from redrive.desk.transfer.formats import fields, record
 from redrive.desk.transfer.formats.declaration import Declaration, complete, declared, has_shape
 from redrive.desk.transfer.formats.fields import Fields, written
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line
+from redrive.desk.transfer.formats.record import EXTRA, Draft, Line, TransferOptions
 from redrive.jobs.job import Job, State
 
 _MAPPING: Final = Declaration.of(
@@ -35,7 +35,7 @@ def _never_tried(draft: Draft, line: Line) -> None:
         draft.failed_at = None
 
 
-def _item(job: Job, asked: Asked) -> Fields:
+def _item(job: Job, asked: TransferOptions) -> Fields:
     item = _MAPPING.row(job, asked)
     retries, most = job.attempts - 1, max(0, job.max_attempts - 1)
     is_dead = job.state is State.DEAD
@@ -48,7 +48,7 @@ def _item(job: Job, asked: Asked) -> Fields:
     return item
 
 
-def _write(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
+def _write(jobs: Iterable[Job], asked: TransferOptions) -> Iterator[str]:
     """Write the document: what waits, runs or died; what succeeded is only counted."""
     saved = asked.naive(asked.now)
     yield f'{written({"version": "1.0", "saved_at": saved})[:-1]},"queue":{{"items":['

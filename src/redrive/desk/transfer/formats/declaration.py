@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from redrive.desk.transfer.formats import fields, record, times
 from redrive.desk.transfer.formats.fields import Fields, Raw
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Format, Line
+from redrive.desk.transfer.formats.record import EXTRA, Draft, Format, Line, TransferOptions
 from redrive.desk.transfer.mapping import FieldMapping, put
 from redrive.desk.transfer.rules import COUNTS, ERRORS, TARGETS, TIMES, Rule, at, form_and_zone
 from redrive.jobs.job import Job, State
@@ -37,7 +37,7 @@ class Declaration(FieldMapping):
     one_way: frozenset[str] = frozenset()
     """Fields that are read and not written."""
 
-    def row(self, job: Job, asked: Asked) -> Fields:
+    def row(self, job: Job, asked: TransferOptions) -> Fields:
         """Write a job as the record that it would be made of."""
         row: Fields = {}
         for rule in self.rules.values():
@@ -62,7 +62,7 @@ class Declaration(FieldMapping):
                 put(known, path, None)
         return known
 
-    def _out(self, rule: Rule, job: Job, asked: Asked) -> object:
+    def _out(self, rule: Rule, job: Job, asked: TransferOptions) -> object:
         name = rule.name
         if name in TIMES:
             return _time_out(getattr(job, name.replace("failed_at", "first_failed")), rule, asked)
@@ -82,7 +82,7 @@ class Declaration(FieldMapping):
         return origin.get("key", origin.get("id", job.id)) if name == "key" else job.handler
 
 
-def _time_out(at: float | None, rule: Rule, asked: Asked) -> object:
+def _time_out(at: float | None, rule: Rule, asked: TransferOptions) -> object:
     form = form_and_zone(rule.option)[0]
     if at is None:
         return None
@@ -97,14 +97,10 @@ def _time_out(at: float | None, rule: Rule, asked: Asked) -> object:
 def has_shape(text: str) -> Callable[[Fields], bool]:
     """Return the check that a record has these fields; those that end with {} must be objects."""
     names = text.split()
-
-    def fits(value: Fields) -> bool:
-        return all(
-            isinstance(value.get(name[:-2]), dict) if name.endswith("{}") else name in value
-            for name in names
-        )
-
-    return fits
+    return lambda value: all(
+        isinstance(value.get(name[:-2]), dict) if name.endswith("{}") else name in value
+        for name in names
+    )
 
 
 def declared(
@@ -118,14 +114,14 @@ def declared(
 ) -> Format:
     """Make a format; `wrote` returns what of a job the field `redrive` has to hold besides."""
 
-    def job(lines: Sequence[Line], asked: Asked) -> Job:
+    def job(lines: Sequence[Line], asked: TransferOptions) -> Job:
         line = prepare(lines[-1])
         draft = mapping.draft(line, asked)
         read(draft, line)
         draft.failings = mapping.failings(draft, line.value)
         return job_of(mapping, draft, [line], asked)
 
-    def write(job: Job, asked: Asked) -> Iterator[Fields]:
+    def write(job: Job, asked: TransferOptions) -> Iterator[Fields]:
         row = mapping.row(job, asked)
         yield complete(mapping, job, row, **wrote(job, row))
 
@@ -137,7 +133,7 @@ def job_of(
     mapping: Declaration,
     draft: Draft,
     lines: Sequence[Line],
-    asked: Asked,
+    asked: TransferOptions,
     known: Fields | None = None,
 ) -> Job:
     """Make the job that lines tell of; fields that nobody knows stay with it."""

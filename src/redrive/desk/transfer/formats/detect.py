@@ -10,8 +10,7 @@ from redrive.desk.transfer.formats.fields import Fields
 from redrive.desk.transfer.formats.record import Format
 from redrive.errors import UsageError
 
-OWN: Final = "redrive"
-"""The name of Redrive's own lines."""
+OWN: Final = "redrive"  # the name of Redrive's own lines
 FORMATS: Final[Mapping[str, Format]] = {
     format_.name: format_
     for format_ in (hooks.FORMAT, articles.FORMAT, summaries.FORMAT, sync.FORMAT, events.FORMAT)

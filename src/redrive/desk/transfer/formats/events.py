@@ -16,7 +16,7 @@ from redrive.desk.transfer.formats import fields, record, times
 from redrive.desk.transfer.formats.declaration import Declaration, declared, job_of
 from redrive.desk.transfer.formats.failings import Failing
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line, Link
+from redrive.desk.transfer.formats.record import EXTRA, Draft, Line, Link, TransferOptions
 from redrive.jobs.job import Attempt, Job, Reason, State
 from redrive.jobs.records import evolve
 
@@ -59,8 +59,7 @@ _OLD_ERROR: Final = {
 _OLD_RETRIES: Final = {"retry_count": "count"}
 _UNNAMED: Final = "event"
 """The type of an old dead letter, which names none, unless its context names an action."""
-_MOST_FAILURES: Final = 20
-"""How many failures of one event are kept, the latest."""
+_MOST_FAILURES: Final = 20  # how many failures of one event are kept, the latest
 _FAILED: Final = {"retrying", "failed", "dead_letter"}
 
 
@@ -124,10 +123,10 @@ def chain(value: Fields) -> Link | None:
     )
 
 
-def job(lines: Sequence[Line], asked: Asked) -> Job:
+def job(lines: Sequence[Line], asked: TransferOptions) -> Job:
     """Make one job of all the lines about an event."""
     lines = [_modern(line) for line in lines]
-    pairs = sorted(((_read(line, asked), line) for line in lines), key=lambda one: _at(one[0]))
+    pairs = sorted(((_read(line, asked), line) for line in lines), key=lambda one: one[0].began)
     draft, line = pairs[-1]
     draft.payload = _payload([line for _, line in pairs])
     draft.failings = [
@@ -152,15 +151,11 @@ def job(lines: Sequence[Line], asked: Asked) -> Job:
     return evolve(job, event=draft.ident, **({"id": own} if is_own else {}))
 
 
-def _read(line: Line, asked: Asked) -> Draft:
+def _read(line: Line, asked: TransferOptions) -> Draft:
     draft = _MAPPING.draft(line, asked)
     if draft.created is None:
         raise ValueError("timestamp is missing")
     return draft
-
-
-def _at(draft: Draft) -> float:
-    return draft.created or 0.0
 
 
 def _modern(line: Line) -> Line:
@@ -210,8 +205,7 @@ def _ids(lines: Sequence[Line], name: str) -> Fields:
 def _more_ids(value: Fields) -> Iterable[str]:
     yield fields.text(value, "event_id")
     yield from ends(value)
-    kept = fields.inner(value, EXTRA).get("ids")
-    yield from map(str, cast("list[object]", kept) if isinstance(kept, list) else [])
+    yield from record.kept_ids(value)
 
 
 def _about(values: Sequence[Fields]) -> Fields:
@@ -237,12 +231,12 @@ def _failings(draft: Draft, line: Line, payload: str) -> list[Failing]:
     duration = round(took / 1000, 6) if type(took) in (int, float) and took else 0.0
     draft.payload = payload
     return [
-        Failing(_at(draft), failing.failure, duration)
+        Failing(draft.began, failing.failure, duration)
         for failing in _MAPPING.failings(draft, line.value)
     ]
 
 
-def _write(job: Job, asked: Asked) -> Iterable[Fields]:
+def _write(job: Job, asked: TransferOptions) -> Iterable[Fields]:
     """Write an event: its beginning, each failure before the last, and what became of it."""
     del asked
     failed = [attempt for attempt in job.history if attempt.failure is not None]
@@ -273,7 +267,7 @@ def _line(job: Job, at: float, status: str, count: int, attempt: Attempt | None)
     """Write an event as it stood at one time, after an attempt that failed, if there was one."""
     history = (attempt,) if attempt else ()
     then = evolve(job, created=at, attempts=count, failure=None, history=history)
-    line = _MAPPING.row(then, Asked())
+    line = _MAPPING.row(then, TransferOptions())
     del line["retry_info"]["next_retry_at"]
     origin = record.origin_of(job, "events")
     line |= {"source": job.lane, "parent_event_id": None, "tags": [], "importance": 3}

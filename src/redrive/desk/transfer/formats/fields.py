@@ -88,8 +88,7 @@ def _member(line: str, at: int, name: str) -> int:
             return at
         _, at = _decode(line, at)
         at = _past_space(line, at)
-    msg = f"{name} is missing"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is missing")
 
 
 def _past_space(line: str, at: int) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, cast
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from redrive.desk.transfer.formats import fields, record
 from redrive.desk.transfer.formats.declaration import (
@@ -21,7 +21,7 @@ from redrive.desk.transfer.formats.declaration import (
 )
 from redrive.desk.transfer.formats.failings import Failing
 from redrive.desk.transfer.formats.fields import Fields
-from redrive.desk.transfer.formats.record import EXTRA, Asked, Draft, Line
+from redrive.desk.transfer.formats.record import EXTRA, Draft, Line, TransferOptions
 from redrive.jobs.job import Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads import strict_json
@@ -69,7 +69,7 @@ def _digest(hook: object, endpoint: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _draft(line: Line, asked: Asked) -> Draft:
+def _draft(line: Line, asked: TransferOptions) -> Draft:
     """Read one line; what was sent, and where, must be there."""
     data = fields.inner(line.value, "data")
     fields.text(data, "endpoint")
@@ -85,14 +85,16 @@ def _draft(line: Line, asked: Asked) -> Draft:
     return draft
 
 
-def _folded(lines: Sequence[Line], asked: Asked) -> Job:
+def _folded(lines: Sequence[Line], asked: TransferOptions) -> Job:
     """Make one job of all the lines about a hook; the one that got furthest tells most."""
-    pairs = sorted(((_draft(line, asked), line) for line in lines), key=lambda one: _at(one[0]))
-    draft, line = max(pairs, key=lambda one: (one[0].attempts, _at(one[0])))
+    pairs = sorted(((_draft(line, asked), line) for line in lines), key=lambda one: one[0].began)
+    draft, line = max(pairs, key=lambda one: (one[0].attempts, one[0].began))
     drafts = [one for one, _ in pairs]
-    first, last = _at(drafts[0]), _at(drafts[-1])
+    first, last = drafts[0].began, drafts[-1].began
     decisive = min(drafts, key=lambda one: _DECISIVE_FIRST.index(one.state))
-    ids = list(dict.fromkeys(name for one, it in pairs for name in (one.ident, *_more_ids(it))))
+    ids = list(
+        dict.fromkeys(name for one, it in pairs for name in (one.ident, *record.kept_ids(it.value)))
+    )
     draft.state, draft.reason, draft.failed = decisive.state, decisive.reason, draft.attempts
     draft.created = draft.first_failed = first
     draft.updated = last
@@ -109,22 +111,14 @@ def _folded(lines: Sequence[Line], asked: Asked) -> Job:
     return evolve(job, key=None) if is_keyless else job
 
 
-def _at(draft: Draft) -> float:
-    return draft.created or 0.0
-
-
-def _more_ids(line: Line) -> Iterable[str]:
-    more = fields.inner(line.value, EXTRA).get("ids")
-    return map(str, cast("list[object]", more)) if isinstance(more, list) else ()
-
-
-def _write(job: Job, asked: Asked) -> Iterator[Fields]:
+def _write(job: Job, asked: TransferOptions) -> Iterator[Fields]:
     payload = record.members_of(job)
     is_body = payload.keys() == {"body"}
     if is_body:  # an endpoint's job says only what is sent and not where
         if job.handler not in asked.urls:
-            msg = f"the URL of endpoint {job.handler} is not known; name its program with --app"
-            raise ValueError(msg)
+            raise ValueError(
+                f"the URL of endpoint {job.handler} is not known; name its program with --app"
+            )
         sent = fields.written({"hook": payload["body"], "endpoint": asked.urls[job.handler]})
         row = _MAPPING.row(evolve(job, payload=sent), asked)
     else:

@@ -13,10 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
-MORE: Final = ""
-"""The name of what has no column, in a row that does not fit its table."""
-LONGEST: Final = 64 * 1024 * 1024
-"""Bytes of a record; what is longer is no job of ours."""
+MORE: Final = ""  # the name of what has no column, in a row that does not fit its table
+LONGEST: Final = 64 * 1024 * 1024  # bytes of a record; what is longer is no job of ours
 _HEAD: Final = 1 << 16
 _FRAMES: Final = frozenset({"queue", "items", "bigquerySyncFailures"})
 _RECORDS: Final = frozenset(

@@ -68,8 +68,9 @@ def _locked(part: Path) -> int:
             if part.exists() and os.path.samestat(status, part.stat()):
                 return os.dup(descriptor)
         except BlockingIOError:
-            msg = f"another process is writing {part}; wait for it, or name another file"
-            raise UsageError(msg) from None
+            raise UsageError(
+                f"another process is writing {part}; wait for it, or name another file"
+            ) from None
         finally:
             os.close(descriptor)
 
@@ -80,7 +81,8 @@ class Quarantine(ExitStack):
     def __init__(self, place: Path) -> None:
         super().__init__()
         self._place = place
-        self._file: IO[bytes] | None = None
+        self.file: IO[bytes] | None = None
+        """None as long as there is no bad record."""
         self._before: set[bytes] = set()
 
     def __enter__(self) -> Self:
@@ -88,11 +90,6 @@ class Quarantine(ExitStack):
         if _part_of(self._place).exists():
             self._opened()
         return self
-
-    @property
-    def has_records(self) -> bool:
-        """True if a file was written."""
-        return self._file is not None
 
     def put(self, line: int, offset: int, reason: str, raw: bytes) -> None:
         """Put a record aside: where it was, what is wrong with it, and every byte of it."""
@@ -103,21 +100,17 @@ class Quarantine(ExitStack):
         if not self._before or hashlib.sha256(written).digest() not in self._before:
             file.write(written)
 
-    def flush(self) -> None:
-        """Pass what was written to the system."""
-        self._opened().flush()
-
     def _opened(self) -> IO[bytes]:
         """Return the file; a last line that was not written whole is cut off."""
-        if self._file is None:
-            self._file = self.enter_context(private(self._place, append=True))
-            end = self._file.seek(0)
-            for line in self._file:
+        if self.file is None:
+            self.file = self.enter_context(private(self._place, append=True))
+            end = self.file.seek(0)
+            for line in self.file:
                 if line.endswith(b"\n"):
                     self._before.add(hashlib.sha256(line).digest())
                     end += len(line)
-            self._file.truncate(self._file.seek(end))
-        return self._file
+            self.file.truncate(self.file.seek(end))
+        return self.file
 
 
 _UNSAFE = re.compile(r"[^\x20-\x7e]")

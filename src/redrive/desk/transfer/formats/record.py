@@ -13,17 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
 from redrive.desk.transfer.formats import times
-from redrive.desk.transfer.formats.failings import CATEGORIES, Failing
-from redrive.desk.transfer.formats.fields import Fields, Raw, cut, written
-from redrive.desk.transfer.formats.groups import grouped
+from redrive.desk.transfer.formats.failings import CATEGORIES, Failing, grouped
+from redrive.desk.transfer.formats.fields import Fields, Raw, cut, inner, written
 from redrive.jobs import ids
 from redrive.jobs.job import TERMINAL, Attempt, Category, Job, Reason, Resolution, State
 from redrive.jobs.records import altered, evolve
 from redrive.jobs.reports import IMPORTED
 from redrive.payloads import strict_json
 
-EXTRA: Final = "redrive"
-"""The field in which goes out what a format has no place for."""
+EXTRA: Final = "redrive"  # the field in which goes out what a format has no place for
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
@@ -37,12 +35,8 @@ class Line(NamedTuple):
     name: str = ""
 
 
-def _nobody(job: Job, why: str) -> None:
-    """Leave a job out silently."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TransferOptions:
     """The options of an import or an export."""
 
     handler: str | None = None
@@ -53,7 +47,7 @@ class Asked:
     """Where each endpoint sends to, by its name: jobs that came from no record do not say it."""
     limit: int = strict_json.MAX_BYTES
     now: float = 0.0
-    skip: Callable[[Job, str], None] = _nobody
+    skip: Callable[[Job, str], None] = lambda _job, _why: None
     """Called with each job that the format cannot hold, and why."""
 
     def naive(self, at: float) -> str:
@@ -68,9 +62,11 @@ class Format:
     name: str
     fits: Callable[[Fields], bool]
     """True for a record that has the fields of this format."""
-    job: Callable[[Sequence[Line], Asked], Job]
+    job: Callable[[Sequence[Line], TransferOptions], Job]
     """Make a job of all the lines about it; ValueError says what is wrong."""
-    write: Callable[[Iterable[Job], Asked], Iterator[str]] = lambda _jobs, _asked: iter(())
+    write: Callable[[Iterable[Job], TransferOptions], Iterator[str]] = lambda _jobs, _asked: iter(
+        ()
+    )
     """Write jobs as lines; nothing if the format is only read."""
     group: Callable[[Fields], str] | None = None
     """What lines about one job have in common, where there may be many."""
@@ -134,6 +130,11 @@ class Draft:
     origin: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
+    def began(self) -> float:
+        """The time of the record, to sort by."""
+        return self.created or 0.0
+
+    @property
     def latest(self) -> float | None:
         """The latest time that the record tells, of those that are over."""
         times = (self.created, self.updated, self.failed_at)
@@ -143,7 +144,7 @@ class Draft:
 
 def made(
     draft: Draft,
-    asked: Asked,
+    asked: TransferOptions,
     extra: object,
     *,
     format: str,  # noqa: A002 - the word for it
@@ -190,8 +191,10 @@ def made(
     )
     if isinstance(extra, dict):
         job = _with_extra(job, cast("Fields", extra), asked, is_same)
-    if job.state is State.RESOLVED:
-        job = evolve(job, resolution=_resolution(job))
+    if job.state is State.RESOLVED and job.finished is not None:
+        was = Reason.EXHAUSTED
+        end = Resolution(actor=IMPORTED, reason=job.detail, at=job.finished, was=was)
+        job = evolve(job, resolution=end)
     return grouped(job)
 
 
@@ -225,19 +228,18 @@ def program_name(text: str) -> str:
 
 def key_of(format: str, ident: str) -> str:  # noqa: A002
     """Return the key under which a record is known: its format and its id."""
-    name = format
-    if not _KEY.fullmatch(format):
-        digest = hashlib.sha256(format.encode("utf-8", "surrogatepass")).hexdigest()
-        name = f"{program_name(format)}-{digest[:8]}"
+    is_plain = _KEY.fullmatch(format)
+    name = format if is_plain else f"{program_name(format)}-{_digest(format)[:8]}"
     return visible(f"{name}:{ident}", format)
 
 
 def visible(key: str, format: str) -> str:  # noqa: A002
     """Return a key that can travel in a header; one that cannot is known by its digest."""
-    if _KEY.fullmatch(key):
-        return key
-    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{program_name(format)}:{digest}"
+    return key if _KEY.fullmatch(key) else f"{program_name(format)}:{_digest(key)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_id(text: object) -> bool:
@@ -270,7 +272,9 @@ def beside(job: Job, usual: str, **more: object) -> Fields:
     return {name: value for name, value in extra.items() if value is not None}
 
 
-def _with_extra(job: Job, given: Fields, asked: Asked, is_same: Callable[[State], bool]) -> Job:
+def _with_extra(
+    job: Job, given: Fields, asked: TransferOptions, is_same: Callable[[State], bool]
+) -> Job:
     """Believe the field `redrive` as far as it agrees with the record."""
     if is_id(given.get("id")):
         job = evolve(job, id=given["id"])
@@ -313,14 +317,14 @@ def _recategorised(job: Job, category: Category, tried: object) -> Fields:
     }
 
 
-def _resolution(job: Job) -> Resolution | None:
-    if job.state is not State.RESOLVED or job.finished is None:
-        return None
-    return Resolution(actor=IMPORTED, reason=job.detail, at=job.finished, was=Reason.EXHAUSTED)
-
-
 _STATES: Final = frozenset(State)
 _REASONS: Final = frozenset(Reason)
+
+
+def kept_ids(value: Fields) -> list[str]:
+    """Return the further ids that the field `redrive` of a record keeps."""
+    more = inner(value, EXTRA).get("ids")
+    return [str(name) for name in cast("list[object]", more)] if isinstance(more, list) else []
 
 
 def origin_of(job: Job, format: str) -> Mapping[str, Any]:  # noqa: A002
@@ -339,10 +343,10 @@ class _Members(dict[str, Any]):
         raise ValueError(f"its payload has no {name}")
 
 
-def each(write: Callable[[Job, Asked], Iterable[Fields]]) -> Callable[..., Iterator[str]]:
+def each(write: Callable[[Job, TransferOptions], Iterable[Fields]]) -> Callable[..., Iterator[str]]:
     """Make of what writes one job what writes many; a job that does not fit is skipped."""
 
-    def lines(jobs: Iterable[Job], asked: Asked) -> Iterator[str]:
+    def lines(jobs: Iterable[Job], asked: TransferOptions) -> Iterator[str]:
         for job in jobs:
             try:
                 texts = [written(value) for value in write(job, asked)]

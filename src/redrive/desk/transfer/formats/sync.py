@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 from redrive.desk.transfer.formats import times
 from redrive.desk.transfer.formats.declaration import Declaration, declared, has_shape
@@ -30,13 +29,7 @@ _MAPPING: Final = Declaration.of(
     ],
     set=["handler=bigquery.sync", f"attempts={_MAX}"],
 )
-_STATUS: Final[Mapping[State, Literal["failed", "retrying", "resolved"]]] = {
-    State.DEAD: "failed",
-    State.PENDING: "retrying",
-    State.RUNNING: "retrying",
-    State.COMPLETED: "resolved",
-    State.RESOLVED: "resolved",
-}
+Status = Literal["failed", "retrying", "resolved"]
 _AGAIN: Final = frozenset({State.PENDING, State.RUNNING, State.COMPLETED})
 """Its counts are those of another life than the one it died in."""
 
@@ -58,7 +51,7 @@ class Entry(NamedTuple):
     stack: str
     retry_count: int
     created: float
-    status: Literal["failed", "retrying", "resolved"]
+    status: Status
     resolved: float | None
 
 
@@ -66,7 +59,7 @@ def entry_of(job: Job) -> Entry:
     """Return a job that has been a dead letter as an entry."""
     last = next((attempt for attempt in reversed(job.history) if attempt.failure is not None), None)
     failure = (last and last.failure) or job.failure
-    died, status = job.died_at, _STATUS[job.state]
+    died, status = job.died_at, cast("Status", _MAPPING.word(job.state))
     if died is None:
         died = job.updated if last is None else round(last.started + last.duration, 6)
     return Entry(

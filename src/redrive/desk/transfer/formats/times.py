@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 from redrive.errors import UsageError
 from redrive.jobs.clock import LATEST
 
-Zone = Callable[[], tzinfo]
+Zone = Callable[[], tzinfo | None]
+"""Returns a zone; None for that of this machine, with its summer times."""
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 UNITS: Final = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 """Of numbers. Where none is named, from 1e11 on they are milliseconds: as seconds, the year 5138."""
@@ -23,17 +24,16 @@ class NaiveTime(UsageError):
 
 def no_zone() -> tzinfo:
     """Refuse to guess."""
-    msg = (
+    raise NaiveTime(
         "a time in the file has no time zone; name the zone with --assume-tz Asia/Tokyo "
         "(or UTC, +09:00, local)"
     )
-    raise NaiveTime(msg)
 
 
-def zone_of(name: str) -> tzinfo:
-    """Find a zone by the name a person gives: Asia/Tokyo, UTC, +09:00, or local."""
+def zone_of(name: str) -> tzinfo | None:
+    """Find a zone by the name a person gives: Asia/Tokyo, UTC, +09:00, or local (None)."""
     if name == "local":
-        return local()
+        return None
     if name.upper() in {"UTC", "Z"}:
         return UTC
     if offset := _OFFSET.fullmatch(name):
@@ -43,33 +43,13 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
-        msg = f"{name!r} is not a known time zone; use a name such as Asia/Tokyo, or UTC, +09:00 or local"
-        raise UsageError(msg) from error
+        raise UsageError(
+            f"{name!r} is not a known time zone; use a name such as Asia/Tokyo, or UTC, +09:00 or local"
+        ) from error
 
 
-class _Local(tzinfo):
-    """The zone of this machine, with its summer times."""
-
-    def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        """Ask the system."""
-        return None if moment is None else moment.replace(tzinfo=None).astimezone().utcoffset()
-
-    def dst(self, moment: datetime | None) -> timedelta | None:  # noqa: ARG002 - the base's
-        """Leave it to the offset."""
-        return None
-
-    def tzname(self, moment: datetime | None) -> str | None:  # noqa: ARG002
-        """Return its name."""
-        return "local"
-
-    def fromutc(self, moment: datetime) -> datetime:
-        """Ask the system."""
-        return moment.replace(tzinfo=UTC).astimezone().replace(tzinfo=self)
-
-
-def local() -> tzinfo:
-    """Return the zone of this machine."""
-    return _Local()
+def local() -> None:
+    """Name the zone of this machine, as `datetime.astimezone` takes it."""
 
 
 def moment(value: object, zone: Zone, form: str = "") -> float:
@@ -82,7 +62,7 @@ def moment(value: object, zone: Zone, form: str = "") -> float:
             is_own = "%" in form
             parsed = datetime.strptime(value, form) if is_own else datetime.fromisoformat(value)  # noqa: DTZ007
             if parsed.tzinfo is None:
-                parsed = parsed.replace(tzinfo=zone())
+                parsed = parsed.replace(tzinfo=(named := zone())).astimezone(named)
             return round((parsed - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds(), 6)
         if isinstance(value, dict):
             return _stamp(cast("dict[str, Any]", value))
@@ -91,10 +71,8 @@ def moment(value: object, zone: Zone, form: str = "") -> float:
     except NaiveTime:
         raise
     except (ValueError, ArithmeticError) as error:
-        msg = f"is not a time: {value!r}"
-        raise ValueError(msg) from error
-    msg = f"is not a time: {value!r}"
-    raise TypeError(msg)
+        raise ValueError(f"is not a time: {value!r}") from error
+    raise TypeError(f"is not a time: {value!r}")
 
 
 def _seconds(number: float, form: str) -> float:
@@ -112,8 +90,7 @@ def _stamp(value: dict[str, Any]) -> float:
     nanos = next((part for part in parts if part is not None), 0)
     if type(seconds) in (int, str) and type(nanos) is int:
         return round(int(seconds) + nanos / 1e9, 6)
-    msg = "it has no seconds and nanos"
-    raise ValueError(msg)
+    raise ValueError("it has no seconds and nanos")
 
 
 def iso(at: float) -> str:

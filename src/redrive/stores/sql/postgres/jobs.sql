@@ -11,13 +11,8 @@ SELECT * FROM {schema}.jobs_to_change(%b::text[])
 
 -- name: store_jobs -- New jobs, all or none; see the function. The limit for locks is set before it is
 -- called, in the same statement: that costs no round trip.
-SELECT set_config('lock_timeout', '4s', true), {schema}.store_jobs(
-    %s::int, %b::text[], %b::float8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-    %b::text[], %b::int8[], %b::float8[], %b::float8[], %b::float8[], %b::int8[], %b::int2[],
-    %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::text[], %b::text[], %b::text[], %b::text[],
-    %b::float8[], %b::float8[], %b::text[], %b::text[], %b::int8[], %b::text[], %b::float8[],
-    %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[], %b::text[]
-)
+SELECT set_config('lock_timeout', '4s', true),
+    {schema}.store_jobs(%s::int, %b::text[], %b::int8[], %b::float8[], %s::json)
 
 -- name: lease_jobs -- Lease the pending jobs that are due first, of all or of some; see the function.
 SELECT * FROM {schema}.lease_jobs(
@@ -42,12 +37,7 @@ SELECT * FROM {schema}.renew_leases(
 )
 
 -- name: settle_jobs -- End claims; see the function.
-SELECT {schema}.settle_jobs(
-    %s::int, %b::int8[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::float8[], %b::float8[],
-    %b::float8[], %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::int2[], %b::text[], %b::text[],
-    %b::text[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::float8[],
-    %b::text[]
-)
+SELECT {schema}.settle_jobs(%s::int, %b::text[], %b::int8[], %b::float8[], %s::json)
 
 -- name: standing -- Which of these claims stand, locked.
 SELECT g.place
@@ -119,21 +109,17 @@ UPDATE {schema}.jobs SET payload = %s, original = %s WHERE n = %s
 
 -- name: kinds -- The lanes, handlers and categories of one state, in which jobs have ended: one seek
 -- each, however many jobs there are, because each step jumps over the rest of its kind.
-WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind
+WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind WHERE state = %s
 
--- name: ended_kinds -- The same as a part of other statements.
+-- name: ended_kinds -- The kinds of all states as a part of other statements.
 kind AS (
-    (
-        SELECT state, lane, handler, category FROM {schema}.ended WHERE state = %s
-        ORDER BY lane, handler, category LIMIT 1
-    )
+    (SELECT state, lane, handler, category FROM {schema}.ended ORDER BY state, lane, handler, category LIMIT 1)
     UNION ALL
     SELECT following.*
     FROM kind CROSS JOIN LATERAL (
-        SELECT state, lane, handler, category FROM {schema}.ended AS e
-        WHERE e.state = kind.state
-            AND (e.lane, e.handler, e.category) > (kind.lane, kind.handler, kind.category)
-        ORDER BY lane, handler, category LIMIT 1
+        SELECT e.state, e.lane, e.handler, e.category FROM {schema}.ended AS e
+        WHERE (e.state, e.lane, e.handler, e.category) > (kind.state, kind.lane, kind.handler, kind.category)
+        ORDER BY e.state, e.lane, e.handler, e.category LIMIT 1
     ) AS following
 )
 

@@ -13,44 +13,29 @@ WITH RECURSIVE waiting AS (
             > (waiting.suspect, waiting.lane, waiting.handler, waiting.category)
         ORDER BY o.suspect, o.lane, o.handler, o.category LIMIT 1
     ) AS following
-), kind AS (
-    (
-        SELECT state, lane, handler, category FROM {schema}.ended
-        ORDER BY state, lane, handler, category LIMIT 1
-    )
-    UNION ALL
-    SELECT following.*
-    FROM kind CROSS JOIN LATERAL (
-        SELECT e.state, e.lane, e.handler, e.category FROM {schema}.ended AS e
-        WHERE (e.state, e.lane, e.handler, e.category)
-            > (kind.state, kind.lane, kind.handler, kind.category)
-        ORDER BY e.state, e.lane, e.handler, e.category LIMIT 1
-    ) AS following
-), tally AS (
-    SELECT 'pending' COLLATE "C" AS state, waiting.lane, waiting.category, counted.*
-    FROM waiting CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs, min(at) AS at FROM {schema}.open AS o
-        WHERE holder IS NULL AND o.suspect = waiting.suspect AND o.lane = waiting.lane
-            AND o.handler = waiting.handler AND o.category = waiting.category
-    ) AS counted
-    UNION ALL
-    SELECT kind.state, kind.lane, kind.category, counted.jobs, least(counted.at, death.at)
-    FROM kind CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs, min(at) AS at FROM {schema}.ended AS e
-        WHERE e.state = kind.state AND e.lane = kind.lane AND e.handler = kind.handler
-            AND e.category = kind.category
-    ) AS counted
-    LEFT JOIN LATERAL (
-        SELECT {schema}.died(e.more, e.at) AS at FROM {schema}.ended AS e
-        WHERE kind.state = 'dead' AND e.state = 'dead' AND {schema}.died(e.more, e.at) < e.at
-            AND e.lane = kind.lane AND e.handler = kind.handler AND e.category = kind.category
-        ORDER BY 1 LIMIT 1
-    ) AS death ON true
-    UNION ALL
-    SELECT 'running', lane, category, count(*), min(at) FROM {schema}.open
-    WHERE holder IS NOT NULL GROUP BY lane, category
-)
-SELECT state, lane, category, sum(jobs)::int8, min(at) FROM tally GROUP BY state, lane, category
+), {ended_kinds}
+SELECT 'pending' COLLATE "C" AS state, waiting.lane, waiting.category, counted.*
+FROM waiting CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs, min(at) AS at FROM {schema}.open AS o
+    WHERE holder IS NULL AND o.suspect = waiting.suspect AND o.lane = waiting.lane
+        AND o.handler = waiting.handler AND o.category = waiting.category
+) AS counted
+UNION ALL
+SELECT kind.state, kind.lane, kind.category, counted.jobs, least(counted.at, death.at)
+FROM kind CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs, min(at) AS at FROM {schema}.ended AS e
+    WHERE e.state = kind.state AND e.lane = kind.lane AND e.handler = kind.handler
+        AND e.category = kind.category
+) AS counted
+LEFT JOIN LATERAL (
+    SELECT {schema}.died(e.more, e.at) AS at FROM {schema}.ended AS e
+    WHERE kind.state = 'dead' AND e.state = 'dead' AND {schema}.died(e.more, e.at) < e.at
+        AND e.lane = kind.lane AND e.handler = kind.handler AND e.category = kind.category
+    ORDER BY 1 LIMIT 1
+) AS death ON true
+UNION ALL
+SELECT 'running', lane, category, count(*), NULL FROM {schema}.open
+WHERE holder IS NOT NULL GROUP BY lane, category
 
 -- name: run_oldest -- The oldest of each state in which a run may let them go.
 (SELECT id FROM {schema}.open WHERE run = %s AND holder IS NULL ORDER BY id LIMIT %s)

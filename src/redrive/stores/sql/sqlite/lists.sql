@@ -54,36 +54,24 @@ WITH RECURSIVE one (cause) AS (
 )
 SELECT cause, jobs FROM sizes WHERE jobs > 0 ORDER BY jobs DESC, cause LIMIT ?
 
--- name: group_kinds -- The handlers and categories of a group's dead jobs with their last change: a few
--- seeks each, however many jobs there are.
+-- name: group_kinds -- The handlers and categories of a group's dead jobs with their last change: two seeks
+-- each, however many jobs there are. A comparison of rows would scan all jobs of a handler.
 WITH RECURSIVE kind (n) AS (
     SELECT (
         SELECT n FROM jobs WHERE cause = ? AND state = 'dead'
-        ORDER BY variant DESC, handler DESC, category DESC, at DESC LIMIT 1
+        ORDER BY handler DESC, category DESC, at DESC LIMIT 1
     )
     UNION ALL
     SELECT coalesce(
         (
             SELECT j.n FROM jobs j
-            WHERE j.cause = k.cause AND j.state = 'dead' AND j.variant IS k.variant
-                AND j.handler = k.handler AND j.category < k.category
+            WHERE j.cause = k.cause AND j.state = 'dead' AND j.handler = k.handler
+                AND j.category < k.category
             ORDER BY j.category DESC, j.at DESC LIMIT 1
         ),
         (
             SELECT j.n FROM jobs j
-            WHERE j.cause = k.cause AND j.state = 'dead' AND j.variant IS k.variant
-                AND j.handler < k.handler
-            ORDER BY j.handler DESC, j.category DESC, j.at DESC LIMIT 1
-        ),
-        (
-            SELECT j.n FROM jobs j
-            WHERE j.cause = k.cause AND j.state = 'dead' AND j.variant < k.variant
-            ORDER BY j.variant DESC, j.handler DESC, j.category DESC, j.at DESC LIMIT 1
-        ),
-        (
-            SELECT j.n FROM jobs j
-            WHERE j.cause = k.cause AND j.state = 'dead' AND j.variant IS NULL
-                AND k.variant IS NOT NULL
+            WHERE j.cause = k.cause AND j.state = 'dead' AND j.handler < k.handler
             ORDER BY j.handler DESC, j.category DESC, j.at DESC LIMIT 1
         )
     )

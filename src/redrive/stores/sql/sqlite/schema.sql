@@ -46,7 +46,7 @@ CREATE INDEX dead_by_change ON jobs (at, id, state) WHERE state = 'dead';
 -- by json_extract, which would refuse a change of a damaged row.
 CREATE INDEX dead_by_death ON jobs (lane, handler, category, CAST(substr(more, instr(more, '"died_at":') + 10) AS REAL))
     WHERE state = 'dead' AND instr(more, '"died_at":') AND CAST(substr(more, instr(more, '"died_at":') + 10) AS REAL) < at;
-CREATE INDEX jobs_by_cause ON jobs (cause, state, variant, handler, category, at, lane, first_failed) WHERE cause IS NOT NULL;
+CREATE INDEX jobs_by_cause ON jobs (cause, state, handler, category, at, variant, lane) WHERE cause IS NOT NULL;
 
 CREATE TABLE payloads (n INTEGER PRIMARY KEY, payload TEXT NOT NULL, original TEXT) STRICT;
 CREATE TABLE attempts (n INTEGER NOT NULL, ordinal INTEGER NOT NULL, record TEXT NOT NULL,

@@ -74,9 +74,8 @@ CREATE INDEX ended_by_kind ON {schema}.ended (state, lane, handler, category, at
 CREATE INDEX ended_by_run ON {schema}.ended (run, state, id) INCLUDE (n, cause) WHERE run IS NOT NULL;
 CREATE INDEX rest_by_id ON {schema}.ended (state, id) WHERE state <> 'completed';
 -- When a dead job died; its last change where that is not known.
-CREATE OR REPLACE FUNCTION {schema}.died(more text, at float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT coalesce(substring(more FROM '"died_at":(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)')::float8, at)
-$$;
+CREATE OR REPLACE FUNCTION {schema}.died(more text, at float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+    $$SELECT coalesce(substring(more FROM '"died_at":(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)')::float8, at)$$;
 -- Only dead jobs that were changed since they died, such as edited ones: a death writes nothing here.
 CREATE INDEX dead_by_death ON {schema}.ended (lane, handler, category, {schema}.died(more, at)) WHERE state = 'dead' AND {schema}.died(more, at) < at;
 CREATE INDEX rest_by_change ON {schema}.ended (state, at, id) WHERE state <> 'completed';

@@ -333,7 +333,7 @@ def test_an_id_comes_before_a_key_and_a_key_before_an_event(setting: Setting) ->
     add([_like(dead, id="JOB4", key="K4", event="E2")])
     get = stream.app.desk.jobs.get
     assert [get(name).id for name in ("JOB1", "E1", "K4")] == ["JOB1", "JOB3", "JOB4"]
-    with pytest.raises(UsageError, match="'E2' has more than one job: JOB"):
+    with pytest.raises(UsageError, match="'E2' matches more than one job: JOB"):
         get("E2")
     with pytest.raises((JobNotFound, UsageError), match="no job 'G7'"):
         get("G7")
@@ -341,6 +341,20 @@ def test_an_id_comes_before_a_key_and_a_key_before_an_event(setting: Setting) ->
     assert "no group G7" in run(setting, "resolve", "G7", "--yes").stderr
     assert "there is no filter 'ordre:'" in run(setting, "retry", "ordre:1").stderr
     assert "there is no filter 'ordre:'" in run(setting, "groups", "ordre:1").stderr
+
+
+def test_a_key_after_key_is_the_key_and_two_that_match_are_refused(setting: Setting) -> None:
+    stream = setting.stream(max_retries=0)
+    event = stream.emit_with_retry("a", "b", Failing(ConnectionError("down")))
+    dead = stream.app.desk.jobs.get(event)
+    for number, key in enumerate(["A", "key:A", "key:B"], 1):
+        stream.app.store.add([_like(dead, id=f"JOB{number}", key=key, event="key:E")])
+    stream.app.store.add([_like(dead, id="JOB4", key="E", event="E4")])
+    get = stream.app.desk.jobs.get
+    names = ("A", "key:key:A", "key:B", "key:E")
+    assert [get(name).id for name in names] == ["JOB1", "JOB2", "JOB3", "JOB4"]
+    with pytest.raises(UsageError, match="'key:A' matches more than one job: JOB1, JOB2; "):
+        get("key:A")
 
 
 @pytest.mark.parametrize("key", ["G7", "R1", "state:dead"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -30,7 +32,7 @@ class Proxied(Visitor):
     def __init__(
         self, app: Redrive, person: str = MIRA, *, people: Any = None, **more: Any
     ) -> None:
-        proxy = TrustedProxy("X-User", made("proxy", "read", SECRET), people or PEOPLE)
+        proxy = TrustedProxy("X-User", made("proxy", "read", SECRET), people or PEOPLE, ())
         super().__init__(app, None, **{"who": proxy, "tokens": (), **more})
         self.added = {"x-user": person, "redrive-proxy-secret": SECRET}
 
@@ -94,7 +96,15 @@ def test_the_right_is_that_of_the_line_with_the_name(app: Redrive) -> None:
     assert (answer.status_code, "G1" in answer.text) == (403, False)
     assert "add &#39;anybody.else read&#39;" in answer.text
     assert strict.ask("GET", "/part/overview").status_code == 403
-    assert Proxied(app, MIRA.upper(), people={MIRA: "act"}).ask("GET", "/").status_code == 403
+
+
+@pytest.mark.parametrize(("sent", "line"), [(MIRA.upper(), MIRA), (MIRA, MIRA.title())])
+def test_names_are_compared_without_case_and_written_as_in_the_file(
+    app: Redrive, sent: str, line: str
+) -> None:
+    mira = Proxied(app, sent, people={line: "act", "*": "read"})
+    assert mira.send(f"/jobs/{name(1)}/retry", reason="by hand").status_code == 303
+    assert app.desk.log.actions()[0].actor == line
 
 
 ODD = ["", "a b", "mira@shop.example, root", "<b>x</b>", "*", "x" * 65, "mira\tread"]
@@ -112,7 +122,7 @@ def test_a_name_that_is_none_is_refused(app: Redrive, person: str) -> None:
     "twice", [(b"x-user", b"root"), (b"redrive-proxy-secret", SECRET.encode())]
 )
 def test_headers_that_are_sent_twice_are_refused(twice: tuple[bytes, bytes]) -> None:
-    proxy = TrustedProxy("X-User", made("proxy", "read", SECRET), PEOPLE)
+    proxy = TrustedProxy("X-User", made("proxy", "read", SECRET), PEOPLE, ())
     headers = [(b"x-user", b"root"), (b"redrive-proxy-secret", SECRET.encode())]
     assert proxy({"type": "http", "headers": headers}) == ("root", "reveal")
     with pytest.raises(Problem):
@@ -126,7 +136,20 @@ def test_nothing_else_reads_the_headers(app: Redrive) -> None:
     bearer = {"authorization": f"Bearer {READ}"}
     api = Proxied(app, tokens=TOKENS)
     assert api.ask("GET", "/api/v1/jobs", headers=bearer).status_code == 200
-    assert api.sign_in(ACT).status_code == 303
     api.added = {}
+    signed = api.sign_in(ACT)
+    assert (signed.status_code, "set-cookie" in signed.headers) == (401, False)
     assert api.ask("GET", "/groups").status_code == 401
     assert Proxied(app, who=None, tokens=TOKENS).ask("GET", "/groups").status_code == 303
+
+
+@pytest.mark.parametrize("place", ["/oauth2/", "= /oauth2/auth"])
+def test_the_nginx_example_replaces_what_oauth2_proxy_trusts(place: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / "howto" / "reverse-proxy.md"
+    block = page.read_text().partition(f"location {place} {{")[2].partition("}")[0]
+    assert dict(re.findall(r"proxy_set_header (X-\S+) (\S+);", block)) == {
+        "X-Forwarded-Uri": "$request_uri",
+        "X-Forwarded-Host": "$http_host",
+        "X-Forwarded-Proto": "$scheme",
+        "X-Real-IP": "$remote_addr",
+    }

@@ -213,6 +213,16 @@ def test_a_proxy_names_people_who_have_a_right_in_the_file_of_tokens() -> None:
         assert (page.status_code, "mira@shop.example" in page.text) == (200, True)
 
 
+def test_a_proxied_person_may_not_have_the_name_of_a_token() -> None:
+    private("secret", ACT)
+    file = private("tokens", f"Bot act {ACT}\n* read\n")
+    with serving("--tokens", file, *PROXY) as (url, _):
+        for name in ("Bot", "bot", "api-act", "API-Reveal", "anybody"):
+            headers = {"x-user": name, "redrive-proxy-secret": ACT, "accept": "text/html"}
+            refused = httpx.get(f"{url}/groups", headers=headers)
+            assert (refused.status_code, "name of a token" in refused.text) == (403, True), name
+
+
 @pytest.mark.parametrize(
     ("words", "file", "said"),
     [
@@ -223,6 +233,15 @@ def test_a_proxy_names_people_who_have_a_right_in_the_file_of_tokens() -> None:
         (PROXY, f"mira act {ACT}", "no person is named"),
         (PROXY, "* owner", "read, act or reveal"),
         (PROXY, "* read\n* act", "used once"),
+        (PROXY, f"mira act\nMira read {ACT}", "used once"),
+        *[
+            ((*PROXY[:2], name, *PROXY[3:]), "* read", "letters, digits and -")
+            for name in ("", "X User", "X_User", "X-User:", "redrive-proxy-secret", "host")
+        ],
+        *[
+            ((*PROXY[:2], name, *PROXY[3:]), "* read", f"found '{name}'")
+            for name in ("Cookie", "AUTHORIZATION", "Origin")
+        ],
         ((*PROXY[:-1], "absent"), "* read", "cannot read the secrets in absent"),
         ((*PROXY[:-1], "shop_program.py"), "* read", "only its owner may read"),
         ((*PROXY[:-1], "short"), "* read", "20 to 500"),

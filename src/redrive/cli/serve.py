@@ -135,7 +135,7 @@ def serve(
         opening.check_address(host)
         token_file = opening.prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
     known, people = _tokens(cli, token_file, auth=not no_auth)
-    proxy = _proxy(user_header, secret_file, people)
+    proxy = _proxy(user_header, secret_file, people, known)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:
         app.store.now()  # opened here and now, so that its errors come before anybody asks
@@ -199,7 +199,9 @@ def _tokens(cli: Cli, path: Path | None, *, auth: bool) -> tuple[list[tokens.Tok
     return [*known, *more], people
 
 
-def _proxy(header: str | None, secret_file: Path | None, people: People) -> TrustedProxy | None:
+def _proxy(
+    header: str | None, secret_file: Path | None, people: People, known: list[tokens.Token]
+) -> TrustedProxy | None:
     """Return who asks, if a proxy signs people in."""
     if header is None or secret_file is None:
         if people:
@@ -214,7 +216,7 @@ def _proxy(header: str | None, secret_file: Path | None, people: People) -> Trus
     from redrive.web.proxy import TrustedProxy  # noqa: PLC0415 - an extra
 
     lines = tokens.private_lines(secret_file.expanduser())
-    return TrustedProxy(header, tokens.made("proxy", "read", "".join(lines)), people)
+    return TrustedProxy(header, tokens.made("proxy", "read", "".join(lines)), people, known)
 
 
 def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:

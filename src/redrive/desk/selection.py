@@ -332,8 +332,8 @@ def _take_filter(filters: Filters, term: Term) -> bool:
 def job_id(store: Store, text: str) -> str:
     """Return the id of the job that a text names; UsageError if it names more than one.
 
-    It may be an id or the beginning of one, else a key, else the id of an event, else `key:KEY`. The
-    name of a group or a run is none of these.
+    It may be an id or the beginning of one, else a key or `key:KEY`, else the id of an event. The name
+    of a group or a run is none of these.
     """
     selectors.checked_text(checks.text(text, "a job's id"), "a job's id")
     is_id = selectors.ID.fullmatch(text) is not None
@@ -343,16 +343,12 @@ def job_id(store: Store, text: str) -> str:
         if jobs := store.find(Query(prefix=text.upper(), limit=_CANDIDATES + 1)).jobs:
             return _only(jobs, f"{text!r} is the beginning of more than one id", "type more of it")
     if text and not selectors.is_set(text):
-        key = text.removeprefix("key:")
-        for query in (
-            Query(key=text, limit=1),
-            Query(event=text, limit=_CANDIDATES + 1),
-            *([Query(key=key, limit=1)] if 0 < len(key) < len(text) else []),
-        ):
-            jobs = store.find(query).jobs
-            # Whoever guesses a masked key must not learn that it is right.
-            if jobs := [job for job in jobs if {text, key} & {seen(job).key, job.event}]:
-                return _only(jobs, f"event {text!r} has more than one job", "name one of them")
+        keys = dict.fromkeys((text.removeprefix("key:") or text, text))
+        by_key = [job for key in keys for job in store.find(Query(key=key, limit=1)).jobs]
+        # A correct guess of a masked key must not be confirmed.
+        jobs = [job for job in by_key if seen(job).key in keys]
+        if jobs := jobs or store.find(Query(event=text, limit=_CANDIDATES + 1)).jobs:
+            return _only(jobs, f"{text!r} matches more than one job", "type the id of one of them")
     if unknown := selectors.unknown_filter(text):
         raise UsageError(unknown)
     raise JobNotFound(no_job(text)) if is_id else UsageError(no_job(text))

@@ -42,6 +42,9 @@ class Token:
         return RIGHTS.index(right) <= RIGHTS.index(self.right)
 
 
+ANYBODY = Token("anybody", "act")  # without tokens: everybody who gets here may act
+
+
 class Tokens:
     """The tokens that a server knows."""
 
@@ -98,7 +101,8 @@ def from_file(path: Path) -> tuple[list[Token], dict[str, Right]]:
     tokens: dict[str, Token] = {}
     people: dict[str, Right] = {}
     for number, parts in enumerate((line.split() for line in private_lines(path)), 1):
-        if len(parts) not in {2, 3} or parts[0] in {*tokens, *people}:
+        used = {name.casefold() for name in (*tokens, *people)}
+        if len(parts) not in {2, 3} or parts[0].casefold() in used:
             msg = f"{path}, token {number}: write a name that is used once, a right, and the token"
             raise UsageError(msg)
         if len(parts) == 3:  # noqa: PLR2004 - name, right, token
@@ -125,7 +129,8 @@ def private_lines(path: Path) -> list[str]:
 
 def write_file(path: Path, operator: str = "operator") -> None:
     """Make a file with two new tokens, one to read and one to act, for its owner only."""
-    operator = operator if NAME.fullmatch(operator) and operator != "reader" else "operator"
+    is_free = NAME.fullmatch(operator) and operator.casefold() != "reader"
+    operator = operator if is_free else "operator"
     first: Mapping[str, Right] = {"reader": "read", operator: "act"}
     lines = [f"{name} {right} {secrets.token_urlsafe(32)}" for name, right in first.items()]
     try:

@@ -16,7 +16,7 @@ from typing import cast, get_args
 
 from redrive.app import Redrive
 from redrive.web.call import Problem
-from redrive.web.tokens import Right, Token, Tokens
+from redrive.web.tokens import ANYBODY, Right, Token, Tokens
 
 IDLE, LONGEST = 12 * 3600.0, 7 * 86400.0
 """Seconds after the last use, and after the sign-in, when a session ends."""
@@ -36,9 +36,6 @@ class Session:
     used: float = 0.0
     csrf: str = ""
     """What every form must carry."""
-
-
-ANYBODY = Session(token=Token("anybody", "act"))  # without tokens: everybody who gets here may act
 
 
 class Sessions:
@@ -62,7 +59,7 @@ class Sessions:
     def read(self, cookie: str | None) -> Session | None:
         """Return the session of a cookie; None if it is not valid, has ended or was signed out."""
         if self._tokens is None:
-            return replace(ANYBODY, csrf=self._mac(ANYBODY.token, "csrf"))
+            return Session(token=ANYBODY, csrf=self._mac(ANYBODY, "csrf"))
         parts = (cookie or "").split(_BETWEEN)
         if len(parts) != 5:  # noqa: PLR2004 - name, id, times and MAC
             return None

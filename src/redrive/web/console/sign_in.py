@@ -71,6 +71,8 @@ class SignIn:
         back = back_of({"back": fields.get("next", "")})
 
         def does() -> Response:
+            if self._place.who is not None:
+                return self._sent_to_host(request, back)
             token = self._sessions.sign_in(fields.get("token", "").strip())
             if token is None:
                 return self._gate(request, back, "sign_in.wrong", 401)

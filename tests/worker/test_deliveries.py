@@ -139,8 +139,8 @@ def test_an_event_is_put_off_if_no_thread_can_be_started(
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="new thread"):
         deliveries.start()
     assert_put_off(deliveries, clock)
 

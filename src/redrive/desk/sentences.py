@@ -39,6 +39,10 @@ class Sentence(str):
         sentence.code, sentence.values = code, values
         return sentence
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Copy it as plain text."""
+        return str, (str(self),)
+
 
 def _shown(value: Value) -> str:
     if isinstance(value, list):

@@ -26,7 +26,7 @@ from redrive.cli._zones import zone_named, zone_option
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
-from redrive.desk.transfer.formats.quarantine import Quarantine
+from redrive.desk.transfer.formats.quarantine import Quarantine, check_place
 from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.importing import AUTO, Fate, LineResult
 from redrive.desk.transfer.mapping import FieldMapping
@@ -34,6 +34,7 @@ from redrive.desk.transfer.sources import utf8
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.job import State
 from redrive.payloads.masking import mask_text
+from redrive.stores import place_of
 
 _RARE = fields(
     """folded=more_lines_about_them left=left_out ignored=log_lines_ignored
@@ -129,7 +130,10 @@ def import_(
     (exit 6).
     """
     plan = plan_of(cli, options)
-    aside = Path(quarantine or ("import.bad" if plan.file == "-" else f"{plan.source}.bad"))
+    aside = Path(quarantine or plan.quarantine)
+    if not guess and not dry_run:
+        source = Path(plan.file) if plan.file else None
+        check_place(aside, {"the source": source, "the store": place_of(cli.config.store)})
     settings = plan.settings
     asked = TransferOptions(
         handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz"))
@@ -162,7 +166,7 @@ def import_(
         rest = None if dry_run else Quarantine(aside)
         with _looking(cli) if dry_run else cli.opened(create=True) as app:
             done = tally(app.desk, rest)
-    where = str(aside) if rest and rest.file else None
+    where = str(rest.place) if rest and rest.file else None
     cli.show(_imported(done, where, dry_run=dry_run), then="redrive status")
     if done.unserved:
         cli.say(f"note: no known handler can run {named(done.unserved)}")

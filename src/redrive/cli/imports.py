@@ -34,7 +34,6 @@ from redrive.desk.transfer.sources import utf8
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.jobs.job import State
 from redrive.payloads.masking import mask_text
-from redrive.stores import place_of
 
 _RARE = fields(
     """folded=more_lines_about_them left=left_out ignored=log_lines_ignored
@@ -132,8 +131,7 @@ def import_(
     plan = plan_of(cli, options)
     aside = Path(quarantine or plan.quarantine)
     if not guess and not dry_run:
-        source = Path(plan.file) if plan.file else None
-        check_place(aside, {"the source": source, "the store": place_of(cli.config.store)})
+        check_place(aside, plan.file, cli.config.store)
     settings = plan.settings
     asked = TransferOptions(
         handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz"))

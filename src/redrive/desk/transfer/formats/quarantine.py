@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 from typing import IO, Final, Self
 
 from redrive.errors import UsageError
+from redrive.stores import place_of
 
 QUARANTINED: Final = {"line", "offset", "reason", "text"}
 """The fields of a line in it, by which `import` knows one that was corrected."""
@@ -58,15 +59,15 @@ def _part_of(place: Path) -> Path:
     return place.with_name(f"{place.name}.part")
 
 
-def check_place(place: Path, taken: Mapping[str, Path | None]) -> None:
-    """Refuse a place for bad records that is taken by something else, or cannot be written."""
-    if trouble := _trouble_at(place, taken):
+def check_place(place: Path, source: str | None, store: str) -> None:
+    """Refuse a place for bad records that is the source or the store, or cannot be written."""
+    if trouble := _trouble_at(place, {"the source": source, "the store": place_of(store)}):
         raise UsageError(
             f"the quarantine file {place} {trouble}; name another with --quarantine FILE"
         )
 
 
-def _trouble_at(place: Path, taken: Mapping[str, Path | None]) -> str:
+def _trouble_at(place: Path, taken: dict[str, str | Path | None]) -> str:
     if os.path.lexists(place) and not _is_regular(place):
         return "is not a regular file"
     paths = {os.path.realpath(place), os.path.realpath(_part_of(place))}

@@ -392,17 +392,19 @@ def test_a_listener_that_hangs_delays_only_its_own_events(tmp_path: Path) -> Non
 def test_a_listener_that_ignores_its_time_limit_is_given_up_and_its_process_replaced(
     tmp_path: Path,
 ) -> None:
-    end = threading.Event()
+    end, returned = threading.Event(), threading.Event()
     with Redrive(tmp_path / "jobs.db", lease=0.3) as app:
 
         @app.on("died", timeout=0.1, isolation="thread", policy=Policy(attempts=1))
         def hang(_: Event) -> None:
             end.wait(60)
+            returned.set()
 
         fail(app)
-        with app.worker(replaced=True, grace=1) as worker:
+        with app.worker(replaced=True, grace=300) as worker:
             until(lambda: worker.wants_replacement)
             (dead,) = app.desk.jobs.find(handler="redrive.on.hang").jobs
+        assert not returned.is_set()  # the worker does not wait for it
         end.set()
         assert dead.failure is not None
         assert (dead.failure.category, dead.attempts) == ("timeout", 1)

@@ -87,8 +87,9 @@ def test_a_group_or_a_run_is_known_as_long_as_it_has_jobs_or_a_record(
     clock.advance(1e6)
     app.cleanup()
     assert app.desk.jobs.find("R1").jobs == [], "the run is remembered"
-    with pytest.raises(JobNotFound, match="no group G1"):
-        app.desk.retry("G1")
+    assert app.desk.jobs.find("G1").jobs == [], "so is the group"
+    with pytest.raises(JobNotFound, match="no group G2"):
+        app.desk.retry("G2")
 
 
 def test_what_operators_do_is_named_by_its_place_at_the_desk() -> None:

@@ -320,6 +320,8 @@ def test_a_rule_that_raises_is_logged_once_a_minute_and_named_in_the_record(
     assert failures[0].why == (
         "nothing known about ValueError; your rule for raises raised SystemExit"
     )
+    nested = classify(ExceptionGroup("all", [ValueError("a"), ValueError("b")]), rules=rules)
+    assert nested.why.count("your rule for raises") == 1
     (line,) = caplog.messages
     assert "the rule for raises (" in line
     assert "test_failures.py:" in line

@@ -282,3 +282,97 @@ def test_the_quarantine_is_written_so_that_people_can_read_it(place: Shop) -> No
     assert "謎" in text
     assert not {"\x9b", "\u202e"} & {*text}
     assert json.loads(json.loads(text)["text"])["状態"] == "謎\x9b\u202e"
+
+
+def test_a_quarantine_file_is_utf8_whatever_the_mapping_names(place: Shop) -> None:
+    Path("f.csv").write_bytes(CSV.replace("失敗", "謎").encode("cp932"))
+    assert said(place, "f.csv", *RULES, "--encoding", "cp932")[1]["bad"] == 1
+    mended = Path("f.csv.bad").read_text("utf-8").replace("謎", "失敗")
+    for mark in ("utf-8-sig", "utf-8"):  # some editors add a mark
+        Path("f.csv.bad").write_text(mended, mark)
+        done = said(place, "f.csv.bad", *RULES, "--encoding", "cp932", "--dry-run")
+        assert done[1]["added"] == 1, done
+    assert said(place, "f.csv.bad", *RULES, "--encoding", "cp932")[1]["added"] == 1
+    assert "改\\n行" in place.run("export", "--state", "dead").stdout
+
+
+@pytest.mark.parametrize("name", ["undefined", "idna", "none-such"])
+def test_an_encoding_that_reads_no_file_is_refused(place: Shop, name: str) -> None:
+    Path("f.csv").write_text("id\n1\n")
+    refused = place.run("import", "f.csv", *IDS, "--encoding", name)
+    assert (refused.exit_code, f"'{name}' is not" in refused.stderr) == (2, True), refused.output
+
+
+def test_a_quarantine_never_replaces_another(place: Shop) -> None:
+    names = [
+        place.run("import", "-", "--json", stdin=text).stdout
+        for text in ("a\n", "b\n", "b\n", "a\n")
+    ]
+    assert [json.loads(out)["data"]["quarantine"] for out in names] == [
+        "import.bad", "import.bad-1", "import.bad-1", "import.bad",
+    ]  # fmt: skip
+    assert ['"text": "a"' in Path("import.bad").read_text(),
+            '"text": "b"' in Path("import.bad-1").read_text()] == [True, True]  # fmt: skip
+
+
+def test_a_corrected_quarantine_survives_the_next_import(place: Shop) -> None:
+    Path("d.csv").write_text("id,st\n1,lost\n")
+    words = ("--map", "key=id", "--map", "payload=*", "--handler", "a", "--map", "state=st")
+    assert said(place, "d.csv", *words)[1]["quarantine"] == "d.csv.bad"
+    corrected = Path("d.csv.bad").read_text().replace("lost", "dead")
+    Path("d.csv.bad").write_text(corrected)
+    assert said(place, "d.csv", *words)[1]["quarantine"] == "d.csv.bad-1"
+    assert Path("d.csv.bad").read_text() == corrected
+    Path("d.csv.bad-1").write_text(corrected)
+    assert said(place, "d.csv.bad", *words)[1]["added"] == 1
+    assert said(place, "d.csv.bad-1", *words)[1]["known"] == 1, "the same key"
+
+
+def test_a_quarantine_that_holds_what_was_put_aside_before_replaces_it(place: Shop) -> None:
+    """An interrupted import leaves the first records; the next import has them and more."""
+    for last in (2, 3):
+        with Quarantine(Path("f.bad")) as rest:
+            for number in range(last):
+                rest.put(number, 0, "why", b"raw")
+    assert [name for name in place.names() if "bad" in name] == ["f.bad"]
+    assert len(Path("f.bad").read_text().splitlines()) == 3
+
+
+def test_the_bad_records_of_a_pipe_go_to_the_working_directory(place: Shop) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"id,n\n1,1\n2,2,2\n")
+    os.close(writer)
+    code, data = said(place, f"/dev/fd/{reader}", *IDS)
+    os.close(reader)
+    assert (code, data["added"], data["quarantine"]) == (6, 1, "import.bad")
+
+
+@pytest.mark.parametrize(
+    ("quarantine", "what"),
+    [
+        ("f.csv", "overwrite the source"),
+        ("f.csv.part", "overwrite the source"),
+        ("redrive.db", "overwrite the store"),
+        ("none/f.bad", "No such file"),
+        ("f.csv/f.bad", "Not a directory"),
+        ("/proc/self/fd/f.bad", "cannot be written"),
+        ("fifo", "not a regular file"),
+        ("link", "not a regular file"),
+        ("/dev/null", "not a regular file"),
+        (".", "not a regular file"),
+    ],
+)
+def test_a_quarantine_that_cannot_be_is_refused_before_anything_is_stored(
+    place: Shop, quarantine: str, what: str
+) -> None:
+    source = "f.csv.part.part" if quarantine == "f.csv.part" else "f.csv"
+    Path("f.csv").touch()
+    Path(source).write_text("id\n1\n")
+    os.mkfifo("fifo")
+    Path("link").symlink_to("f.bad")
+    before = place.names()
+    refused = place.run("import", source, *IDS, "--quarantine", quarantine)
+    assert (refused.exit_code, what in refused.stderr) == (2, True), refused.output
+    assert "--quarantine" in refused.stderr
+    assert place.names() == before
+    assert Path(source).read_text() == "id\n1\n"

@@ -181,4 +181,6 @@ def test_hostile_text_in_a_bad_line_drives_nothing(shop: Shop) -> None:
         shown = on_terminal("import", "f", env={"NO_COLOR": "1"})
         assert shown.code == 6
         assert value not in shown.raw.decode()
-        assert value not in Path("f.bad").read_text()
+    kept = "".join(path.read_text() for path in Path().glob("f.bad*"))
+    assert kept.count("\n") == 3
+    assert not {"\x1b", "\x9b", "\u202e"} & {*kept}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import importlib.util
 import json
 import sys
 from collections import OrderedDict, namedtuple
@@ -15,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from redrive.errors import BadPayload
+from redrive.payloads import strict_json
 from redrive.payloads.strict_json import MAX_BYTES, MAX_DEPTH, compact, dumps, loads, same
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -309,3 +311,14 @@ def test_payloads_are_the_same_exactly_if_they_print_the_same(
     canon = [json.dumps(each, sort_keys=True) for each in (a, b)]
     assert same(dumps(a), dumps(b)) is (canon[0] == canon[1])
     assert same(json.dumps(a, indent=1), json.dumps(a, sort_keys=True))
+
+
+def test_python_without_the_c_encoder_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    spec = importlib.util.spec_from_file_location("slow_json", strict_json.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    slow = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(slow)
+    value = {"é\n": [1, -0.5, 1e300, None, True, {}, [], ("a", {"b": "\x7f\u2028"})]}
+    assert slow.dumps(value) == dumps(value)

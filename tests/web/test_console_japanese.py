@@ -155,3 +155,4 @@ def test_values_of_a_sentence_are_written_as_the_language_does() -> None:
     assert ja.said("1,200 of 3,000 failed again") == "3,000件のうち 1,200件が再失敗"
     assert ja.said("written by {somebody}") == "written by {somebody}"
     assert ja.said("is part of R12, which has not ended") == "未終了の R12 に含まれています"
+    assert ja.said("is part of {}") == "is part of {}"

@@ -14,9 +14,10 @@ import pytest
 
 from crewkit import app_of, crew, fill
 from redrive import Redrive, current
+from redrive.attempts import leases
 from redrive.errors import StoreBusy
 from redrive.jobs.ids import new_holder
-from redrive.worker import dispatch, suspects
+from redrive.worker import suspects
 from redrive.worker.sweep import sweep
 from workkit import LEASE, Log, all_done, app_on, number, until, url_of
 
@@ -159,7 +160,7 @@ def test_an_async_handler_that_ignores_its_limit_stops_nobody(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F37: those that wait in line behind it run, also when nothing new is claimed."""
-    monkeypatch.setattr(dispatch, "_DEAF", 0.1)
+    monkeypatch.setattr(leases, "_DEAF", 0.1)
     free = threading.Event()
 
     @app.handler("deaf", timeout=0.05, attempts=1)

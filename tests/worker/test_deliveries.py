@@ -5,12 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from redrive import Event, Policy, Redrive
+from redrive.testing import ManualClock
+from redrive.worker.deliveries import Deliveries
 from workkit import until
 
 PROGRAM = """
@@ -82,3 +87,83 @@ def test_a_listener_past_its_time_limit_is_ended(shop: ModuleType) -> None:
     (dead,) = shop.app.desk.jobs.find(handler="redrive.on.hang").jobs
     assert dead.failure is not None
     assert dead.failure.category == "timeout"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock of the test's own."""
+    return ManualClock()
+
+
+@pytest.fixture
+def deliveries(clock: ManualClock) -> Iterator[Deliveries]:
+    """Deliveries of an app with one listener, `keeps`, and one event."""
+    with Redrive("memory:", clock=clock) as app:
+        app.on("died", name="keeps")(lambda _: None)
+        die(app)
+        yield Deliveries(app.submitter.runtime(), lambda: None)
+
+
+def die(app: Redrive) -> None:
+    with app.capture("mail", {}, reraise=False):
+        raise ValueError("no such address")
+
+
+def assert_put_off(deliveries: Deliveries, clock: ManualClock) -> None:
+    """Take the event as another process: it was put off once, and never lost."""
+    clock.advance(1)
+    store = deliveries._runtime.store
+    (event,) = store.take_events(subscriptions=["keeps"], holder="x", lease_for=1, limit=1)
+    assert (event.attempts, event.lost) == (1, 0)
+
+
+def test_an_event_that_is_taken_while_the_worker_stops_is_put_off(
+    deliveries: Deliveries, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = deliveries._runtime.store
+    take = store.take_events
+
+    def take_last(**options: Any) -> object:
+        deliveries.closing = True
+        return take(**options)
+
+    monkeypatch.setattr(store, "take_events", take_last)
+    deliveries.start()
+    until(lambda: not deliveries.is_busy)
+    assert_put_off(deliveries, clock)
+
+
+def test_an_event_is_put_off_if_no_thread_can_be_started(
+    deliveries: Deliveries, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="new thread"):
+        deliveries.start()
+    assert_put_off(deliveries, clock)
+
+
+def test_a_delivery_that_fails_is_logged_with_the_name_of_its_listener(
+    deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(deliveries._runtime.store, "settle_events", None)
+    deliveries.start()
+    until(lambda: not deliveries.is_busy)
+    assert "the delivery to listener keeps failed; trying again" in caplog.messages
+
+
+def test_a_late_listener_that_ends_in_ctrl_c_is_not_stuck_any_more() -> None:
+    with Redrive("memory:", lease=0.3) as app:
+        deliveries = Deliveries(app.submitter.runtime(), lambda: None)
+
+        @app.on("died", timeout=0.1, isolation="thread", policy=Policy(attempts=1))
+        def stop(_: Event) -> None:
+            until(lambda: deliveries.is_stuck)
+            os.kill(os.getpid(), 2)
+
+        die(app)
+        with pytest.raises(KeyboardInterrupt):
+            deliveries.deliver()
+        assert not deliveries.is_stuck

@@ -86,7 +86,7 @@ def _weighed(exc: BaseException, rules: Sequence[When]) -> tuple[Clues, Finding]
     clues = judge.seen.get(id(exc)) or Clues(exc)
     unknown = f"nothing known about {name_of(type(exc))}"
     found = finding or Finding(clues, Category.UNKNOWN, unknown)
-    return clues, found._replace(why="; ".join([found.why, *judge.raised]))
+    return clues, found._replace(why="; ".join([found.why, *dict.fromkeys(judge.raised)]))
 
 
 def _hint(clues: Clues, finding: Finding, now: float) -> tuple[float, str] | tuple[None, None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,6 +56,12 @@ class Plan:
     def source(self) -> str:
         """The source, for the audit log and the quarantine file."""
         return self.file or self.settings.get("table") or self.name
+
+    @property
+    def quarantine(self) -> str:
+        """The usual file for bad records; nothing can be written beside a pipe."""
+        is_pipe = self.file == "-" or (self.file and not Path(self.file).is_file())
+        return "import.bad" if is_pipe else f"{self.source}.bad"
 
     @property
     def mapping(self) -> FieldMapping | None:
@@ -189,8 +196,8 @@ def _default_name(settings: Mapping[str, str]) -> str:
 
 
 def _stem(file: str) -> str:
-    """Return the name of a file without the endings of its kind: `jobs.csv.bad` is jobs."""
-    place = Path(file.removesuffix(".bad"))
+    """Return the name of a file without the endings of its kind: `jobs.csv.bad-1` is jobs."""
+    place = Path(re.sub(r"(\.bad(-\d+)?)+$", "", file))
     return (place.stem if place.suffix in _SUFFIXES else place.name).strip("-") or "import"
 
 

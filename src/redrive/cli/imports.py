@@ -26,7 +26,7 @@ from redrive.cli._zones import zone_named, zone_option
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields
 from redrive.desk.desk import Desk
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
-from redrive.desk.transfer.formats.quarantine import Quarantine
+from redrive.desk.transfer.formats.quarantine import Quarantine, check_place
 from redrive.desk.transfer.formats.record import TransferOptions
 from redrive.desk.transfer.importing import AUTO, Fate, LineResult
 from redrive.desk.transfer.mapping import FieldMapping
@@ -129,7 +129,9 @@ def import_(
     (exit 6).
     """
     plan = plan_of(cli, options)
-    aside = Path(quarantine or ("import.bad" if plan.file == "-" else f"{plan.source}.bad"))
+    aside = Path(quarantine or plan.quarantine)
+    if not guess and not dry_run:
+        check_place(aside, plan.file, cli.config.store)
     settings = plan.settings
     asked = TransferOptions(
         handler=settings.get("handler"), zone=zone_named(settings.get("assume_tz"))
@@ -162,7 +164,7 @@ def import_(
         rest = None if dry_run else Quarantine(aside)
         with _looking(cli) if dry_run else cli.opened(create=True) as app:
             done = tally(app.desk, rest)
-    where = str(aside) if rest and rest.file else None
+    where = str(rest.place) if rest and rest.file else None
     cli.show(_imported(done, where, dry_run=dry_run), then="redrive status")
     if done.unserved:
         cli.say(f"note: no known handler can run {named(done.unserved)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -17,6 +16,8 @@ SHOWN = 5
 @cache
 def texts() -> dict[str, str | list[str]]:
     """Return the sentences by code; a pair is singular and plural."""
+    import tomllib  # noqa: PLC0415 - most commands show no such sentence
+
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
@@ -37,6 +38,10 @@ class Sentence(str):
         sentence = super().__new__(cls, text.format(**shown))
         sentence.code, sentence.values = code, values
         return sentence
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Copy it as plain text."""
+        return str, (str(self),)
 
 
 def _shown(value: Value) -> str:

@@ -233,9 +233,13 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Fault:
 
 
 # `JSONEncoder.encode` would make one at each call. Here `_walk` has refused all that is not JSON.
-_parts = cast("Any", json.encoder).c_make_encoder(
-    None, None, json.encoder.encode_basestring, None, ":", ",", False, False, False
+_make: Any = cast("Any", json.encoder).c_make_encoder  # None in PyPy
+_slow = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
 )
+_parts: Any = _slow.iterencode
+if _make is not None:
+    _parts = _make(None, None, json.encoder.encode_basestring, None, ":", ",", False, False, False)
 _canonical = json.JSONEncoder(check_circular=False, sort_keys=True).encode
 _decoder = json.JSONDecoder(parse_constant=int)  # int("NaN") is a ValueError
 

@@ -51,8 +51,9 @@ class Deliveries:
 
     @property
     def is_busy(self) -> bool:
-        """True while a thread delivers."""
-        return any(thread.is_alive() for thread in self._threads.values())
+        """True while a thread delivers; one whose event was settled as late is not waited for."""
+        late_ones, threads = {event.subscription for event in tuple(self._late)}, self._threads
+        return any(t.is_alive() for name, t in tuple(threads.items()) if name not in late_ones)
 
     @property
     def is_stuck(self) -> bool:
@@ -68,11 +69,16 @@ class Deliveries:
         """Start a thread for each listener with due events that has none."""
         while not self.closing and (event := self._take(is_free=self._has_no_thread)):
             deliver = partial(self.deliver, event, event.subscription.__eq__)
+            work = (deliver, f"the delivery to listener {event.subscription}")
             thread = threading.Thread(
-                target=log_errors, args=(deliver,), name="redrive-listener", daemon=True
+                target=log_errors, args=work, name="redrive-listener", daemon=True
             )
-            thread.start()
             self._threads[event.subscription] = thread
+            try:
+                thread.start()
+            except BaseException:
+                self._put_off(event)
+                raise
 
     def _has_no_thread(self, subscription: str) -> bool:
         thread = self._threads.get(subscription)
@@ -102,19 +108,25 @@ class Deliveries:
         events = store.take_events(
             subscriptions=names, holder=self._holder, lease_for=self._runtime.lease_for, limit=1
         )
-        return events[0] if events else None
+        for event in events:
+            self._running.add(event)
+            if not self.closing:
+                return event
+            self._put_off(event)
+        return None
 
     def _deliver(self, event: OutboxEvent, execute: Callable[[Task], Settlement]) -> None:
         """Call the listener and settle the event, unless that was done when it was late."""
         entry = listeners(self._runtime.registry)[event.subscription]
         now = self._runtime.now()
         task = Task(Claim(delivery(event, entry, holder=self._holder, now=now)), entry)
-        with self._leased(event, task):
-            settlement = self._attempt(event, task, execute)
-        if event in self._late:
+        try:
+            with self._leased(event, task):
+                settlement = self._attempt(event, task, execute)
+            if event not in self._late:
+                self._settle(event, settlement)
+        finally:
             self._late.discard(event)
-        else:
-            self._settle(event, settlement)
 
     @contextmanager
     def _leased(self, event: OutboxEvent, task: Task) -> Generator[None]:
@@ -125,7 +137,6 @@ class Deliveries:
         )
         task.began = time.monotonic()
         thread.start()
-        self._running.add(event)
         try:
             yield
         except BaseException:
@@ -137,6 +148,7 @@ class Deliveries:
             thread.join()
 
     def _put_off(self, event: OutboxEvent) -> None:
+        self._running.discard(event)
         with suppress(StoreError):  # else it is due when its lease has ended
             later = [(event.number, _SOONEST)]
             self._runtime.store.settle_events([], later, holder=self._holder)

@@ -207,14 +207,14 @@ class Periodic:
         """Wait until it has returned; here it always has."""
 
 
-def log_errors(work: Callable[[], object]) -> None:
+def log_errors(work: Callable[[], object], name: str = "a periodic task of the worker") -> None:
     """Call a function in a thread of its own; log what it raises."""
     try:
         work()
     except StoreError as error:
         log.warning("the store cannot be used now, trying again: %s", error)
     except BaseException:
-        log.exception("a periodic task of the worker failed; trying again")
+        log.exception("%s failed; trying again", name)
 
 
 class PeriodicThread(Periodic):

@@ -111,3 +111,10 @@ def test_a_mapping_without_what_every_job_needs_is_refused(without: str, said: s
     FieldMapping.of("t", full).check("mail.send")
     with pytest.raises(UsageError, match="--handler NAME"):
         FieldMapping.of("t", full).check()
+
+
+@pytest.mark.parametrize("value", ["202402301200", "20240230120000"])
+def test_a_date_that_does_not_exist_is_no_number(value: str) -> None:
+    form = "%Y%m%d%H%M" + "%S" * (len(value) > 12) + "@UTC"
+    with pytest.raises(ValueError, match="is not a time in the format"):
+        moment(value, form, TransferOptions())

@@ -296,3 +296,17 @@ def test_kinds_are_found_by_jumping_over_their_jobs(store: PostgresStore) -> Non
     )
     found = store._database.read(lambda tx: tx.all("kinds", ("completed",)))
     assert [(lane, handler) for lane, handler, _ in found] == lanes
+
+
+def test_functions_that_take_columns_keep_one_plan(
+    store: PostgresStore, other: psycopg.Connection[Any]
+) -> None:
+    """With a plan for the values themselves, reading job i passes all before it: 9,000 jobs took 7 s."""
+    schema = store._database.address.schema
+    found = other.execute(
+        "SELECT proname, proconfig FROM pg_proc WHERE pronamespace = %s::regnamespace"
+        " AND 'texts' = ANY(proargnames) AND prolang <> 14",
+        (schema,),
+    ).fetchall()
+    assert {name for name, _ in found} == {"store_jobs", "settle_jobs"}
+    assert all("plan_cache_mode=force_generic_plan" in (settings or ()) for _, settings in found)

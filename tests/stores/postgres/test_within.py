@@ -160,6 +160,17 @@ def test_a_database_of_the_same_name_on_another_server_is_refused(store: Postgre
         assert other.get("a") is None
 
 
+def test_after_a_switchover_only_the_first_is_refused(
+    store: PostgresStore, mine: psycopg.Connection[Any]
+) -> None:
+    store._database.__dict__["names"] = ("postgres", "the server before")
+    with pytest.raises(UsageError, match="on another server"):
+        store.add([make_job("a")], within=mine)
+    store.add([make_job("a")], within=mine)
+    mine.commit()
+    assert get(store, "a").id == "a"
+
+
 def test_where_not_everybody_may_ask_for_the_server_only_the_name_is_compared(
     store: PostgresStore, mine: psycopg.Connection[Any]
 ) -> None:

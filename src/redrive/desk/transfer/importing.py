@@ -33,7 +33,7 @@ AUTO: Final = "auto"
 _BATCH, _BATCH_BYTES = 500, 4 * 1024 * 1024
 _LONGEST_REASON: Final = 300
 _START: Final = b'{"redrive":1,'
-_ODD: Final = re.compile(rb"NaN|Infinity|\\u(?:d[89a-f]|0000)")
+_ODD: Final = re.compile(rb"NaN|Infinity|\\u(?:[dD][89a-fA-F]|0000)")
 """What a row of a table may hold that no payload may."""
 
 Fate = Literal["added", "known", "folded", "left", "ignored", "filtered", "differs", "bad"]

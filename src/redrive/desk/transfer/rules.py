@@ -41,6 +41,7 @@ _CONDITION = re.compile(rf'((?:{_PART}|[^"=!])+)(!?=)(.*)', re.DOTALL)
 _SHIFT = re.compile(r"[+-]\d{1,9}")
 NUMBER = re.compile(r"\s*[+-]?\d{1,18}(?:\.\d{1,9})?\s*")
 _SHORTEST_EPOCH: Final = 9
+_ALL_DIGITS: Final = re.compile(r"(?:%[YymdHMSfj])+")
 _INDEX = re.compile(r"-?\d{1,9}")
 _FORMS: Final = {"", "auto", "iso", "naive", *times.UNITS}
 
@@ -172,7 +173,8 @@ def moment(value: object, option: str, default: times.Zone | None) -> float:
             raise
         except ValueError:
             pass
-        if len(value.strip()) < _SHORTEST_EPOCH and NUMBER.fullmatch(value):
+        is_short = len(value.strip()) < _SHORTEST_EPOCH
+        if NUMBER.fullmatch(value) and (is_short or _ALL_DIGITS.fullmatch(form)):
             raise ValueError(f"is not a time in the format {form}: {value!r}")
     if isinstance(value, str) and NUMBER.fullmatch(value):
         value = float(value) if "." in value else int(value)

@@ -34,6 +34,8 @@ _TABLE = re.compile(r'(?:"(?:[^"\0]|"")+"|[^".\0]+)(?:\.(?:"(?:[^"\0]|"")+"|[^".
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 _DELIMITERS: Final = ",;\t|"
 _VERBATIM: Final = (Decimal, Raw)
+_QUARANTINE = re.compile(rb'(?:\xef\xbb\xbf)?\{"line": \d+, "offset": \d+, "reason": "')
+"""How a quarantine file begins."""
 
 
 Source = IO[bytes] | Iterable[bytes] | Iterable[Piece]
@@ -63,22 +65,22 @@ def pieces_of(source: Source, path: tuple[str, ...] | None = None) -> Iterator[P
 def utf8(file: IO[bytes], encoding: str = "utf-8") -> Generator[IO[bytes]]:
     """Yield a file in UTF-8: the file itself, or a copy of one in another encoding.
 
-    A byte order mark of UTF-16 counts more than the name.
+    A byte order mark of UTF-16 counts more than the name, and a quarantine file is in UTF-8.
     """
     head = file.read(_CHUNK)
     is_utf16 = head[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} and b"\0" in head
-    name = "utf-16" if is_utf16 else encoding
+    name = "utf-16" if is_utf16 else "utf-8" if _QUARANTINE.match(head) else encoding
+    errors = "backslashreplace" if name.lower().startswith("u") else "surrogateescape"
     file.seek(0)
     try:
-        "a".encode(name)
-    except LookupError:
+        b"a".decode(name, errors)
+    except (LookupError, ValueError):
         raise UsageError(
             f"{name!r} is not a known encoding; use one such as utf-8, utf-16, cp932 or latin-1"
         ) from None
     if codecs.lookup(name).name in {"utf-8", "utf-8-sig"}:
         yield file
         return
-    errors = "backslashreplace" if name.lower().startswith(("utf", "u")) else "surrogateescape"
     decode = codecs.getincrementaldecoder(name)(errors).decode
     with TemporaryFile() as copy:
         for chunk in iter(partial(file.read, _CHUNK), b""):

@@ -269,7 +269,7 @@ def tally(tx: PostgresTx, query: Query) -> Iterator[Row]:
 
 
 def counts(tx: PostgresTx) -> Iterator[Count]:
-    """Count all jobs by state, lane, handler and category."""
+    """Count all jobs, one kind after the other; `added_up` sums them."""
     for state, lane, category, jobs, at in tx.all("counts"):
         yield Count(State(state), lane, category_from(category), jobs, at)
 

@@ -88,6 +88,8 @@ class Adding:
         return json.dumps(request, ensure_ascii=False)
 
     def _check_place(self, name: str, server: str, *, exists: bool) -> None:
+        if (name, server) != (self.name, self.server):
+            self.database.__dict__.pop("names", None)  # asked again: the store may have moved
         if name != self.name:
             msg = (
                 f"the connection given as `within` is to the database {name!r}, but the store "

@@ -277,7 +277,7 @@ def _dead_groups(tx: SqliteTx, limit: int) -> Iterator[tuple[int, str, str, int,
 
 
 def counts(tx: SqliteTx) -> Iterator[Count]:
-    """Count all jobs by state, lane, handler and category."""
+    """Count all jobs, one kind after the other; `added_up` sums them."""
     for state, suspect in _IN_ORDER:
         for lane, handler, category, at in tx.all("kinds", (state._value_, suspect)):
             args = (state._value_, suspect, lane, handler, category)

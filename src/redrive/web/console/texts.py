@@ -48,6 +48,8 @@ class Texts:
         One that was stored has lost its code: it is looked up whole, with {} for its values.
         """
         if not isinstance(sentence, Sentence):
+            if "{" in sentence:  # text of somebody else, which only looks like a key
+                return sentence
             text = self._texts.get(f"stored.{_VALUE.sub('{}', sentence)}")
             return str(text).format(*_VALUE.findall(sentence)) if text else sentence
         text = self._texts.get(f"said.{sentence.code}")

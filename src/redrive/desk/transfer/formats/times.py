@@ -49,7 +49,7 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def local() -> None:
-    """Name the zone of this machine, as `datetime.astimezone` takes it."""
+    """Return None, which `datetime.astimezone` takes for the zone of this machine."""
 
 
 def moment(value: object, zone: Zone, form: str = "") -> float:

@@ -24,13 +24,14 @@ BEGIN
 END
 $$;
 
--- Stores new jobs, all or none; an error if an id or a key is taken. The values of job i are texts[…][i],
--- numbers[…][i] and times[…][i], in the order of `postgres.rows.new_row`: few arguments and no `unnest`,
+-- Stores new jobs, all or none; an error if an id or a key is taken. The values of job i are texts[..][i],
+-- numbers[..][i] and times[..][i], in the order of `postgres.rows.new_row`: few arguments and no `unnest`,
 -- which fills a table for each column, take a third off its server time. Tables that get no row are left alone,
--- because opening their indexes would cost a fifth of it.
+-- because opening their indexes would cost a fifth of it. Only a generic plan finds the value of job i without
+-- passing those before it.
 CREATE FUNCTION {schema}.store_jobs(
     known integer, texts text[], numbers bigint[], times float8[], extras json
-) RETURNS void LANGUAGE plpgsql
+) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     ns bigint[] := ARRAY(

@@ -69,9 +69,12 @@ def work(url: str) -> None:
 
     @app.handler("rig.slow")
     def slow(number: int) -> None:  # noqa: ARG001
-        print("began", current().job_id, flush=True)
+        told("began")
         time.sleep(0.4)
-        print("ended", current().job_id, flush=True)
+        told("ended")
+
+    def told(what: str) -> None:
+        print(f"{what} {current().job_id}\n", end="", flush=True)  # a line is one write
 
     for number in range(SLOW):
         slow.submit(number)

@@ -26,7 +26,7 @@ class TrustedProxy:
         self, header: str, secret: Token, people: Mapping[str, Right], tokens: Iterable[Token]
     ) -> None:
         if not re.fullmatch("[A-Za-z0-9-]+", header) or header.lower() in _TAKEN:
-            msg = "--user-header must be a name of letters, digits and -, as X-User, and none of"
+            msg = "--user-header must be a name of letters, digits and -, such as X-User; not"
             raise UsageError(f"{msg} {', '.join(sorted(_TAKEN))}; found {header!r}")
         self._header = header
         self._secret = Tokens([secret])

@@ -51,6 +51,7 @@ class Desk:
         self.browser, self.folder, self.store = browser, folder, store
         self.url = ""
         self.problems: list[str] = []
+        self.expected: set[int] = set()
         self._contexts: list[BrowserContext] = []
 
     def app(self) -> Redrive:
@@ -78,9 +79,24 @@ class Desk:
         page.wait_for_url(lambda url: "/sign-in" not in url)
         return page
 
+    def expect(self, *statuses: int) -> None:
+        """The browser will report that the server answers so; when it does is not certain."""
+        self.expected.update(statuses)
+
     def close(self) -> None:
+        """Close every browser; a problem that nobody expected fails."""
         for context in self._contexts:
             context.close()
+        expected = [f"the server responded with a status of {status} " for status in self.expected]
+        left = [text for text in self.problems if not any(known in text for known in expected)]
+        assert not left, left
+
+
+def press(page: Page, *keys: str) -> None:
+    """Press keys when the page's scripts have run: before, nobody listens."""
+    page.wait_for_load_state("load")
+    for key in keys:
+        page.keyboard.press(key)
 
 
 @contextmanager
@@ -115,7 +131,6 @@ def served(browser: Browser, folder: Path, store: Path, *words: str) -> Iterator
         desk.url = url
         yield desk
         desk.close()
-    assert not desk.problems, desk.problems
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import process
+from conftest import press, process
 from playwright.sync_api import Browser, expect
 
 
@@ -29,7 +29,8 @@ def test_the_bad_night_is_played(
         expect(done).not_to_have_text(re.compile(r"^\s*0\s*$"), timeout=60_000)
         page.goto(page.url.replace("/runs/R1", "/jobs?q=handler:billing.pdf+state:dead"))
         page.locator("a.id").first.click()
-        page.keyboard.press("e")
+        expect(page.locator("#job-id")).to_be_visible()
+        press(page, "e")
         page.fill("textarea", page.input_value("textarea").replace("{", '{"vat_id": "DE1",', 1))
         page.get_by_role("button", name="Show what changes").click()
         page.get_by_role("button", name="Save and retry").click()

@@ -194,7 +194,7 @@ def test_django_decides_by_its_login_and_permissions(
             mira.get_by_role("button", name="Retry G1: make a plan")
         ).first.click()
         mira.get_by_role("button", name="Start the run").click()
-        expect(mira.locator("h1")).to_be_visible()
+        expect(mira).to_have_url(f"{url}{ROOT}/runs/R1")
         assert [run.by for run in app.desk.runs.recent()] == ["mira"]
 
         signed_in(wall, url, "wall")
@@ -202,6 +202,7 @@ def test_django_decides_by_its_login_and_permissions(
         expect(wall.locator("main button:not([data-copy], [role=search] button)")).to_have_count(0)
 
         signed_in(guest, url, "guest")  # Django refuses: only staff may use its admin
+        expect(guest.locator(".errornote")).to_be_visible()
         guest.goto(f"{url}{ROOT}/groups")
         expect(guest).to_have_url(f"{url}/admin/login/?next={ROOT}/groups")
         assert guest.request.get(f"{url}{ROOT}/part/overview").status == 401

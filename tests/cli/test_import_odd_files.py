@@ -82,6 +82,7 @@ def test_json_in_another_encoding_is_read(place: Shop, encoding: str) -> None:
     ("data", "what"),
     [
         (CSV.encode("utf-16-le"), "--encoding utf-16-le"),
+        (b"sep=,\r\n" + CSV.encode("cp932"), "--encoding cp932"),
         (b"id,st\r1,failed\r", "line ends"),
         (b'id,"s"t\n1,failed\n', "is not CSV"),
         (b"id,st,id\n1,failed,2\n", "'id' twice"),
@@ -94,6 +95,18 @@ def test_a_header_that_cannot_be_read_is_refused_with_what_helps(
     for words in (("--guess",), IDS):
         refused = place.run("import", "f.csv", *words)
         assert (refused.exit_code, what in refused.stderr) == (2, True), refused.output
+
+
+@pytest.mark.parametrize(
+    ("encoding", "damage"), [("utf-16", b"\x00\xd8"), ("uhc", b"\xff\xff"), ("cp932", b"\x81\x20")]
+)
+def test_a_row_with_damaged_text_is_bad(place: Shop, encoding: str, damage: bytes) -> None:
+    text, part = "id,note\r\n1,XY\r\n2,ok\r\n", "XY" if encoding != "utf-16" else "X"
+    whole = text.encode(encoding)
+    found = part.encode(encoding.replace("utf-16", "utf-16-le"))
+    Path("f.csv").write_bytes(whole.replace(found, damage))
+    code, result = said(place, "f.csv", *IDS, "--encoding", encoding)
+    assert (code, result["bad"], result["added"]) == (6, 1, 1), result
 
 
 def test_a_column_without_a_name_is_named_by_its_place(place: Shop) -> None:

@@ -175,11 +175,7 @@ def _move(call: Call, verb: Verb, reason: str) -> shapes.Job:
 def edit(call: Call, body: messages.Edit) -> shapes.WholeJob:
     """Replace a job's payload; marks in it keep the values that they hide."""
     call.app.desk.edit(
-        call.path["job"],
-        _payload(call),
-        expected=body.edits,
-        reason=body.reason,
-        actor=call.actor,
+        call.path["job"], _payload(call), expected=body.edits, reason=body.reason, actor=call.actor
     )
     return _whole(call)
 

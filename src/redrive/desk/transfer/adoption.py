@@ -148,10 +148,7 @@ def _take_in(store: Store, file: Path) -> tuple[Counter[str], Counter[str]]:
     asked = TransferOptions(zone=local, now=store.now())
     fates: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
-    with (
-        file.open("rb") as source,
-        Quarantine(file.with_name(f"{file.name}.bad")) as rest,
-    ):
+    with file.open("rb") as source, Quarantine(file.with_name(f"{file.name}.bad")) as rest:
         for batch in importing.stored(store, source, asked):
             for line in batch:
                 fates[line.fate] += 1

@@ -36,6 +36,8 @@ _DELIMITERS: Final = ",;\t|"
 _VERBATIM: Final = (Decimal, Raw)
 _QUARANTINE = re.compile(rb'(?:\xef\xbb\xbf)?\{"line": \d+, "offset": \d+, "reason": "')
 """How a quarantine file begins."""
+_DAMAGED: Final = "redrive-damaged"
+codecs.register_error(_DAMAGED, lambda error: ("\udcff", error.args[3]))
 
 
 Source = IO[bytes] | Iterable[bytes] | Iterable[Piece]
@@ -70,17 +72,18 @@ def utf8(file: IO[bytes], encoding: str = "utf-8") -> Generator[IO[bytes]]:
     head = file.read(_CHUNK)
     is_utf16 = head[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} and b"\0" in head
     name = "utf-16" if is_utf16 else "utf-8" if _QUARANTINE.match(head) else encoding
-    errors = "backslashreplace" if name.lower().startswith("u") else "surrogateescape"
     file.seek(0)
     try:
-        b"a".decode(name, errors)
+        codec = codecs.lookup(name).name
+        b"a".decode(codec, _DAMAGED)
     except (LookupError, ValueError):
         raise UsageError(
             f"{name!r} is not a known encoding; use one such as utf-8, utf-16, cp932 or latin-1"
         ) from None
-    if codecs.lookup(name).name in {"utf-8", "utf-8-sig"}:
+    if codec in {"utf-8", "utf-8-sig"}:
         yield file
         return
+    errors = _DAMAGED if codec.startswith("utf") else "surrogateescape"
     decode = codecs.getincrementaldecoder(name)(errors).decode
     with TemporaryFile() as copy:
         for chunk in iter(partial(file.read, _CHUNK), b""):
@@ -111,7 +114,7 @@ def _csv(file: IO[bytes]) -> Iterator[Piece]:
     if separator := re.fullmatch(r"sep=(.)\s*", first):  # a line that Excel writes and reads
         delimiter, _ = separator[1], next(lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    columns = _columns(reader, first)
+    columns = _columns(reader, lines)
     while True:
         number, offset = lines.number + 1, lines.offset
         try:
@@ -132,16 +135,20 @@ def _csv(file: IO[bytes]) -> Iterator[Piece]:
             yield piece_of(row, number, offset)
 
 
-def _columns(reader: Iterator[list[str]], first: str) -> list[str]:
+def _columns(reader: Iterator[list[str]], lines: _Lines) -> list[str]:
     """Read the header; a column without a name is named by its place."""
-    if re.search("[\ud800-\udfff\0]", first):
-        name = "utf-16-le" if "\0" in first else "cp932"
-        raise UsageError(f"the header is not UTF-8; name its encoding, such as --encoding {name}")
+    start, names, trouble = lines.number + 1, list[str](), ""
     try:
-        names = next(reader, list[str]())
+        names = next(reader, names)
     except csv.Error as error:
-        why = "its line ends are carriage returns" if "\r" in first.rstrip() else str(error)
-        raise UsageError(f"the header is not CSV: {why}; correct it or convert the file") from error
+        trouble = str(error)
+    header = "".join(lines.since(start))
+    if re.search("[\ud800-\udfff\0]", header):
+        name = "utf-16-le" if "\0" in header else "cp932"
+        raise UsageError(f"the header is not UTF-8; name its encoding, such as --encoding {name}")
+    if trouble:
+        why = "its line ends are carriage returns" if "\r" in header.rstrip() else trouble
+        raise UsageError(f"the header is not CSV: {why}; correct it or convert the file")
     columns = [name or f"column_{number}" for number, name in enumerate(names, 1)]
     if twice := [name for name, number in Counter(columns).items() if number > 1]:
         raise UsageError(f"the header names the column {twice[0]!r} twice; rename one of them")

@@ -149,11 +149,7 @@ def job_of(
         return state is draft.state or is_written
 
     return record.made(
-        draft,
-        asked,
-        lines[-1].value.get(EXTRA),
-        format=mapping.name,
-        is_same=is_same,
+        draft, asked, lines[-1].value.get(EXTRA), format=mapping.name, is_same=is_same
     )
 
 

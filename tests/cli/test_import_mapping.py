@@ -6,6 +6,7 @@ import json
 import shlex
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ MAP = (
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.delenv("REDRIVE_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
-    with sqlite3.connect("old.db") as db:
+    with closing(sqlite3.connect("old.db")) as db, db:
         db.executescript(TABLE.format(name="email_queue", **LITE))
     return Shop(tmp_path, clock=ManualClock(1_700_086_400.0))
 
@@ -69,10 +70,10 @@ def test_a_hand_made_table_comes_in_once_and_what_is_bad_can_be_mended(place: Sh
     Path("email_queue.bad").write_text(mended)
     code, data = said(place, "email_queue.bad", "--handler", "mail.send", *MAP)
     assert (code, data["added"], data["bad"]) == (0, 1, 0)
-    with sqlite3.connect("old.db") as db:
+    with closing(sqlite3.connect("old.db")) as db, db:
         db.execute("UPDATE email_queue SET st = 'failed' WHERE id = 4")
     assert said(place, *TABLE_WORDS, *MAP)[1]["known"] == 4, "the mended row has the table's key"
-    with sqlite3.connect("old.db") as db:
+    with closing(sqlite3.connect("old.db")) as db, db:
         db.execute("UPDATE email_queue SET retry_count = 9 WHERE id = 1")
     code, data = said(place, *TABLE_WORDS, *MAP)
     assert (code, data["differs"], data["known"]) == (6, 1, 3)
@@ -121,7 +122,7 @@ def test_a_query_in_sqlite_only_reads(place: Shop, query: str) -> None:
 
 def test_one_odd_value_in_a_database_costs_its_row_alone(place: Shop) -> None:
     words = ("--handler", "a", "--map", "key=id", "--map", "payload.to=t", "--set", "state=dead")
-    with sqlite3.connect("old.db") as db:
+    with closing(sqlite3.connect("old.db")) as db, db:
         db.execute("CREATE TABLE odd AS SELECT 1 AS id, CAST(x'ff41' AS text) AS t")
         db.execute("INSERT INTO odd VALUES (2, 'b')")
     code, data = said(place, "--table", "odd", "--from", "old.db", *words)
@@ -141,14 +142,14 @@ def test_a_table_beside_the_store_comes_in(place: Shop) -> None:
     Path("old.db").rename("redrive.db")
     assert place.run("init").exit_code != 0, "a file of another program is not taken over"
     assert place.run("init", "--store", "new.db").exit_code == 0
-    with sqlite3.connect("new.db") as db:
+    with closing(sqlite3.connect("new.db")) as db, db:
         db.executescript(TABLE.format(name="email_queue", **LITE))
     words = ("--table", "email_queue", "--handler", "mail.send", *MAP, "--store", "new.db")
     assert said(place, *words)[1]["added"] == 3
 
 
 def test_odd_names_are_identifiers_and_never_sql(place: Shop) -> None:
-    with sqlite3.connect("old.db") as db:
+    with closing(sqlite3.connect("old.db")) as db, db:
         db.execute('CREATE TABLE "x; DROP TABLE email_queue" ("a.b" text, "c;--" text)')
         db.execute("INSERT INTO \"x; DROP TABLE email_queue\" VALUES ('k', 'v')")
     words = ("--table", "x; DROP TABLE email_queue", "--from", "sqlite:old.db", "--handler", "a")

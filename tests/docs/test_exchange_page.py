@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(str(tmp_path))
     shop, name = Shop(tmp_path), pgkit.fresh_name()
     assert shop.run("init").exit_code == 0
-    with sqlite3.connect("shop.db") as lite:
+    with closing(sqlite3.connect("shop.db")) as lite, lite:
         lite.execute("CREATE TABLE email_queue AS SELECT 1 AS id, 'failed' AS st, '{}' AS body")
     ran = 0
     with pgkit.connect() as db:

@@ -296,10 +296,5 @@ def text_failure(
     outside = category in fingerprint.OUTSIDE
     cause = fingerprint.of_text(kind, why, handler=handler, outside=outside)
     return Failure(
-        category=category,
-        why=why,
-        type=kind,
-        message=why,
-        final=final,
-        **cause._asdict(),
+        category=category, why=why, type=kind, message=why, final=final, **cause._asdict()
     )

@@ -102,11 +102,7 @@ def _unread(exc: BaseException, handler: str, category: Category) -> Failure:
     name, why = type_name(exc), "the error could not be read"
     cause = of_text(name, why, handler=handler, outside=category in OUTSIDE)
     return Failure(
-        category=category,
-        why=why,
-        type=safe_text(name, _LINE),
-        message=why,
-        **cause._asdict(),
+        category=category, why=why, type=safe_text(name, _LINE), message=why, **cause._asdict()
     )
 
 

@@ -35,21 +35,11 @@ class Groups:
         self._backend = backend
         self._log = log
 
-    def find(
-        self,
-        *words: Target,
-        limit: int = 100,
-        **filters: Unpack[Filters],
-    ) -> list[Group]:
+    def find(self, *words: Target, limit: int = 100, **filters: Unpack[Filters]) -> list[Group]:
         """Return the groups of dead jobs (or of those that are selected), the largest first."""
         return self.page(*words, limit=limit, **filters).groups
 
-    def page(
-        self,
-        *words: Target,
-        limit: int = 100,
-        **filters: Unpack[Filters],
-    ) -> GroupPage:
+    def page(self, *words: Target, limit: int = 100, **filters: Unpack[Filters]) -> GroupPage:
         """Return the same, with how far was searched."""
         checks.whole(limit, "limit", least=1)
         groups, scope = search.groups(self._backend.store, read(words, filters), limit)

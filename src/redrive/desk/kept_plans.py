@@ -25,13 +25,7 @@ from redrive.jobs.transitions import Verb
 from redrive.runs.run_records import Spec
 from redrive.stores.contract import Query
 from redrive.stores.note_verbs import note_named
-from redrive.stores.outbox_verbs import (
-    MOST_PLANNED,
-    PLAN_CHUNK,
-    PLAN_LASTS,
-    PlannedJob,
-    StoredPlan,
-)
+from redrive.stores.outbox_verbs import MOST_PLANNED, PLAN_CHUNK, PLAN_LASTS, PlannedJob, StoredPlan
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk

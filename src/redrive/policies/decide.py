@@ -19,17 +19,7 @@ from typing import assert_never
 
 from redrive.jobs import durations
 from redrive.jobs.interrupts import may_be_ctrl_c
-from redrive.jobs.job import (
-    Category,
-    Completed,
-    Dead,
-    Failure,
-    Job,
-    Reason,
-    Retry,
-    Return,
-    Verdict,
-)
+from redrive.jobs.job import Category, Completed, Dead, Failure, Job, Reason, Retry, Return, Verdict
 from redrive.jobs.outcomes import AlreadyDone, Done, Failed, Interrupted, Outcome, Returned, Skipped
 from redrive.policies.policy import CRASH_LIMIT, DEFAULTS, Policy, Rule
 from redrive.strategies import Rand, delay_after

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from redrive.errors import (
-    JobNotFound,
-    StoreError,
-    StoreForeign,
-    StoreOutdated,
-    StoreReadOnly,
-)
+from redrive.errors import JobNotFound, StoreError, StoreForeign, StoreOutdated, StoreReadOnly
 
 
 def not_writable(place: object) -> StoreReadOnly:

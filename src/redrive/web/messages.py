@@ -21,16 +21,17 @@ NO_NUL = rf"^[^\u0000]*{END}"  # not every store keeps NUL
 _WORDS = "which jobs, as a selector, such as state:dead handler:mail.*"
 
 
-def _text(most: int, about: str = "", *, least: int = 0, pattern: str = NO_NUL) -> Meta:
-    return Meta(
-        min_length=least or None, max_length=most, pattern=pattern, description=about or None
-    )
+def _text(most: int, about: str = "a text", *, least: int = 0, pattern: str = NO_NUL) -> Meta:
+    return Meta(min_length=least or None, max_length=most, pattern=pattern, description=about)
 
 
 ReasonText = Annotated[str, _text(1000, "why; kept in the audit log")]
 Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many")]
-Name = Annotated[str, _text(64, least=1, pattern=rf"^[A-Za-z0-9_-][A-Za-z0-9._-]*{END}")]
-Lane = Annotated[str, _text(128, least=1, pattern=rf"^[A-Za-z0-9_-][A-Za-z0-9._:-]*{END}")]
+_PLAIN = "letters, digits, dots, dashes, underscores"
+_NAME = rf"^[A-Za-z0-9_-][A-Za-z0-9._-]*{END}"
+_LANE = rf"^[A-Za-z0-9_-][A-Za-z0-9._:-]*{END}"
+Name = Annotated[str, _text(64, _PLAIN, least=1, pattern=_NAME)]
+Lane = Annotated[str, _text(128, f"{_PLAIN}, colons", least=1, pattern=_LANE)]
 RunName = Annotated[str, _text(10, "such as R12", pattern=rf"^[Rr]?[0-9]{{1,9}}{END}")]
 _ID = rf"^[0-9A-Za-z_-]+{END}"
 _VISIBLE = rf"^[^\u0000]*[^\s\u0000][^\u0000]*{END}"
@@ -42,7 +43,7 @@ PATH: dict[str, Any] = {
     "lane": Lane,
     "channel": Name,
     "topic": Name,
-    "plan": Annotated[str, _text(64, least=1, pattern=_ID)],
+    "plan": Annotated[str, _text(64, "a plan's id", least=1, pattern=_ID)],
 }
 """The names in paths."""
 
@@ -197,7 +198,10 @@ class SetRate(Why, kw_only=True):
     """A new rate of a run."""
 
     rate: Annotated[
-        str, _text(30, "at most so many: 20/s, 30/m", pattern=rf"^[1-9][0-9]{{0,8}}(/[smh])?{END}")
+        str,
+        _text(
+            30, "the most jobs per time: 20/s, 30/m", pattern=rf"^[1-9][0-9]{{0,8}}(/[smh])?{END}"
+        ),
     ]
 
 

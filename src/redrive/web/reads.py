@@ -21,6 +21,21 @@ SLOWEST = 10.0  # seconds for a body to arrive
 _STEP = re.compile(r"[^.\[\]]+")
 _NAMES = 100
 _SHOWN = 80
+_PLAIN = {
+    r"Expected `int`, got .*": "must be a whole number",
+    r"Expected `float`, got .*": "must be a number",
+    r"Expected `(?:int|float)` >= (.*)": r"must be at least \1",
+    r"Expected `(?:int|float)` <= (.*)": r"must be at most \1",
+    r"Expected `str` of length >= 1": "must not be empty",
+    r"Expected `str` of length >= (.*)": r"must have at least \1 characters",
+    r"Expected `str` of length <= (.*)": r"must have at most \1 characters",
+    r"Expected `array` of length <= (.*)": r"must have at most \1 entries",
+    r"Expected `str` matching regex .*": "is not valid ({about})",
+    r"Invalid enum value .*": "must be one of: {about}",
+    r"Object missing required field `(.*)`": r"the field \1 is missing",
+    r"Object contains unknown field `(.*)`": r"there is no field \1; it may have: {about}",
+}
+"""What msgspec says, and how people say it."""
 
 T = TypeVar("T")
 
@@ -94,14 +109,23 @@ def checked(value: object, kind: type[T], at: str, *, strict: bool = True) -> T:
     except msgspec.ValidationError as error:
         wrong, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`")
-        fields = f"; it may have: {', '.join(_fields(kind))}" if "unknown field" in wrong else ""
-        shown = _shown(value, path)
-        wrong = mask_text(wrong)  # and only then cut: half a secret would not be recognised
-        raise _bad(f"{at}{path}: {wrong[0].lower()}{wrong[1:200]}{shown}{fields}") from None
+        wrong = mask_text(_plain(wrong, kind, path.lstrip(".")))  # and only then cut: half a secret
+        shown = "" if wrong.endswith(" characters") else _shown(value, path)  # is not recognised
+        raise _bad(f"{at}{path}: {wrong[:300]}{shown}") from None
 
 
-def _fields(kind: type) -> list[str]:
-    return [field.name for field in msgspec.structs.fields(kind)] or ["nothing"]
+def _plain(wrong: str, kind: type, name: str) -> str:
+    """Return what is wrong in plain words, with what the type says about the field."""
+    schema = msgspec.json.schema(kind)
+    schema = schema.get("$defs", {}).get(getattr(kind, "__name__", ""), schema)
+    about = schema.get("properties", {}).get(name, schema)
+    known = about.get("enum") or list(about.get("properties", [about.get("description", "")]))
+    for said, plain in _PLAIN.items():
+        if found := re.fullmatch(said, wrong):
+            return found.expand(plain).replace(
+                "{about}", ", ".join(filter(None, known)) or "nothing"
+            )
+    return wrong[0].lower() + wrong[1:]
 
 
 def _shown(value: Any, path: str) -> str:

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, conten
 
 def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
     """T6: also one that has no mark of its own."""
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute("CREATE TABLE jobs (id TEXT)")
     other.close()
     content = path.read_bytes()
@@ -105,7 +106,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> 
 def test_a_store_of_a_newer_version_is_refused_when_it_is_opened(path: Path) -> None:
     """T7, F33."""
     SqliteStore(path).close()
-    with sqlite3.connect(path) as newer:
+    with closing(sqlite3.connect(path)) as newer, newer:
         newer.execute("PRAGMA user_version = 99")
     newer.close()
     for options in ({}, {"read_only": True}):
@@ -117,7 +118,7 @@ def test_a_store_that_is_migrated_while_it_is_open_is_not_written_to(
     store: SqliteStore, path: Path
 ) -> None:
     """F33: an old worker must not write by old rules."""
-    with sqlite3.connect(path) as newer:
+    with closing(sqlite3.connect(path)) as newer, newer:
         newer.execute("PRAGMA user_version = 99")
     newer.close()
     with pytest.raises(StoreForeign, match="newer Redrive"):

@@ -15,6 +15,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def main() -> None:
             found.append(_filled(store, clock))
             store.close()
             if name == "store.db":
-                with sqlite3.connect(Path(place) / name) as file:
+                with closing(sqlite3.connect(Path(place) / name)) as file, file:
                     file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             shutil.copy(Path(place) / name, HERE / name)
     schema, clock = pgkit.fresh_name(), ManualClock(START)

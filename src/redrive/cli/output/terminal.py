@@ -16,18 +16,7 @@ from typing import TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
-from redrive.cli.output import (
-    Block,
-    Document,
-    Facts,
-    Field,
-    Kind,
-    Line,
-    Panel,
-    Part,
-    Table,
-    View,
-)
+from redrive.cli.output import Block, Document, Facts, Field, Kind, Line, Panel, Part, Table, View
 from redrive.cli.output.plain import numbers_of, text_of
 from redrive.cli.output.signs import ASCII, SPELT, SYMBOLS, TONES, WORDS, Signs
 from redrive.jobs.durations import words

@@ -12,13 +12,7 @@ from redrive.stores.contract import Moved, PurgeRule
 from redrive.stores.moving import apply_to
 from redrive.stores.refusals import no_job
 from redrive.stores.sql.notes import action_landed, record_action
-from redrive.stores.sql.outbox import (
-    Reports,
-    SqlOutbox,
-    keep_action_jobs,
-    remove_old,
-    write_events,
-)
+from redrive.stores.sql.outbox import Reports, SqlOutbox, keep_action_jobs, remove_old, write_events
 from redrive.stores.sql.rows import readable_rows
 from redrive.stores.sql.tx import Row, Tx
 

@@ -21,13 +21,7 @@ from redrive.stores.record_codec import more_of
 from redrive.stores.sql.groups import Placing
 from redrive.stores.sql.outbox import Reports, write_events
 from redrive.stores.sql.tx import Row
-from redrive.stores.sqlite.changing import (
-    FenceFell,
-    is_held_here,
-    mark,
-    standing,
-    write_changes,
-)
+from redrive.stores.sqlite.changing import FenceFell, is_held_here, mark, standing, write_changes
 from redrive.stores.sqlite.rows import ROW, readable
 from redrive.stores.sqlite.tx import SqliteTx
 

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).with_name("texts")
 DEFAULT = "en"
 NAMES = {"en": "English", "ja": "日本語"}  # what each language calls itself
 _VALUE = re.compile(
-    r"(?<= )'[^']*'|\b[0-9A-Z]{26}\b|\b[GR]?\d+(?:,\d{3})*\b|\b(?:pending|running|completed|dead|resolved)\b"
+    r"(?<!\S)'[^']*'|\b[0-9A-Z]{26}\b|\b[GR]?\d+(?:,\d{3})*\b|\b(?:pending|running|completed|dead|resolved)\b"
 )
 """What stays as it is in a stored sentence: quoted values, ids, numbers, groups, runs and states."""
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))

@@ -103,8 +103,8 @@ def from_file(path: Path) -> tuple[list[Token], dict[str, Right]]:
     for number, parts in enumerate((line.split() for line in private_lines(path)), 1):
         used = {name.casefold() for name in (*tokens, *people)}
         if len(parts) not in {2, 3} or parts[0].casefold() in used:
-            msg = f"{path}, token {number}: write a name that is used once, a right, and the token"
-            raise UsageError(msg)
+            msg = "write a name that is used once, a right and the token; without one for a proxy's user"
+            raise UsageError(f"{path}, entry {number}: {msg}")
         if len(parts) == 3:  # noqa: PLR2004 - name, right, token
             tokens[parts[0]] = made(*parts)
         else:

@@ -248,7 +248,7 @@ root = Root(
     callback=_status_or_help,
     help="Keeps jobs that failed: see why, retry them, or close them with a reason.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or needs --yes, 3 nothing matched, "
-    "4 conflict, 5 store missing or unreachable, 6 done but some failed, 7 stopped by --stop-on, "
+    "4 conflict, 5 store missing or unreachable, 6 done but some failed, 7 a run was stopped, "
     "8 the store needs `redrive migrate`, "
     "130 interrupted (a run that was followed continues).",
     context_settings={"help_option_names": ["-h", "--help"]},

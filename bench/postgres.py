@@ -73,7 +73,7 @@ SUBMIT = Measure(
             "pgqueuer",
             1.0,
             1.15,
-            why="measured before its arguments became five; see ADR 27",
+            why="within the spread of the two; two tables and four indexes",
         ),
     ),
     note="Async peers run on uvloop, which made them faster.",

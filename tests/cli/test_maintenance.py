@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,10 @@ def test_verify_finds_damage_and_repairs_it(shop: Shop) -> None:
 
 
 def test_a_store_without_a_repair_says_so(shop: Shop) -> None:
+    with closing(sqlite3.connect("redrive.db")) as file, file:
+        file.execute("UPDATE jobs SET more = '{oops' WHERE id = ?", (name(1),))
+    found = shop.run("verify")
+    assert (found.exit_code, "--repair" in found.output) == (1, False), found.output
     result = shop.run("verify", "--repair")
     assert result.exit_code == 2
     assert "backup" in result.stderr
@@ -108,6 +114,27 @@ def test_cleanup_by_ages_counts_asks_and_removes(shop: Shop) -> None:
     assert json.loads(done.stdout)["data"] == {"removed": 1}
     assert shop.run("show", name(7)).exit_code == 3
     assert shop.state_of(name(1)) == "dead"
+
+
+def test_a_dead_letter_that_completed_is_counted_where_it_is_removed(empty: Shop) -> None:
+    with Redrive("redrive.db", clock=empty.clock) as app:
+        errors = iter([ValueError("once")])
+
+        @app.handler("mail.send", attempts=1)
+        def send() -> None:
+            for error in errors:
+                raise error
+
+        job = send.submit()
+        app.run_due()
+        app.desk.retry(job.id)
+        app.run_due()
+    empty.clock.advance(48 * HOUR)
+    for ages, number in (("--completed", 0), ("--resolved", 1)):
+        words = ("cleanup", ages, "24h", "--json")
+        dry = json.loads(empty.run(*words, "--dry-run").stdout)["data"]
+        done = json.loads(empty.run(*words, "--yes").stdout)["data"]
+        assert (dry["would_remove"], done["removed"]) == (number, number)
 
 
 def test_cleanup_without_policies_or_ages_removes_nothing(shop: Shop) -> None:

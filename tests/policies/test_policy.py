@@ -242,3 +242,11 @@ def test_only_the_default_pauses_lanes_and_ends_by_age() -> None:
 def test_what_each_preset_makes_of_a_servers_hint(name: str, hints: str) -> None:
     """P6."""
     assert PRESETS[name].hints == hints
+
+
+def test_how_long_jobs_stay_may_be_text_and_is_checked() -> None:
+    keep = Keep(completed="12h", resolved=timedelta(days=1), dead="90d")
+    assert keep.ages == {"completed": 43200.0, "resolved": 86400.0, "dead": 7776000.0}
+    assert keep == Keep(completed=43200, resolved=86400, dead=7776000)
+    with pytest.raises(UsageError, match="dead must be"):
+        Keep(dead="soon")

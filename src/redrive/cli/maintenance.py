@@ -13,6 +13,7 @@ from redrive.cli._confirm import confirm, need_terminal
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields, plural
+from redrive.desk import retention
 from redrive.desk.desk import Desk
 from redrive.errors import StoreForeign, StoreMissing, StoreOutdated
 from redrive.jobs.durations import seconds
@@ -108,7 +109,8 @@ def verify(cli: Cli, *, repair: bool) -> None:
     with cli.acting(read_only=not repair) as desk:
         steps = _repair(desk) if repair else []
         report = desk.store.verify()
-    then = "redrive status" if report.ok or repair else "redrive verify --repair"
+        can_repair = not (report.ok or repair) and hasattr(desk.store, "repair")
+    then = "redrive verify --repair" if can_repair else "redrive status"
     cli.show(_report_view(report, steps), then=then)
     if not report.ok:
         raise click.exceptions.Exit(FAILED)
@@ -197,8 +199,12 @@ def cleanup(
         return
     keep = Keep(*(spans.get(state) for state in ("completed", "resolved", "dead")))
     with cli.opened(read_only=dry_run, keep=keep) as app:
-        old = [app.desk.jobs.ids(state=state, older_than=age) for state, age in spans.items()]
-        number = sum(1 for jobs in old for _ in jobs)
+        number = sum(
+            1
+            for rule in retention.rules_of(keep)
+            for job in app.desk.jobs.each(state=rule.state, older_than=rule.older_than)
+            if rule.was_dead in {None, job.died_at is not None}
+        )
         if dry_run:
             data = {"dry_run": True, "would_remove": number}
             then = same_line(without="--dry-run")

@@ -77,7 +77,7 @@ class _Mirror:
             "event": number,
         }
         known = self.app.submitter.registry.get(job.handler)
-        if known is not None and (age := known.policy.keep.resolved) is not None:
+        if known is not None and (age := known.policy.keep.ages["resolved"]) is not None:
             expires = None if entry.resolved is None else _time(entry.resolved + age)
             document["expireAt"] = expires
         return document

@@ -19,19 +19,19 @@ def rules(registry: Registry, others: Keep) -> list[PurgeRule]:
     """Return one rule for each state and age, and one for all handlers not registered here."""
     handlers: dict[PurgeRule, set[str]] = {}
     for entry in registry:
-        for rule in _rules(entry.policy.keep):
+        for rule in rules_of(entry.policy.keep):
             handlers.setdefault(rule, set()).update((entry.name, *entry.formerly))
     own = [replace(rule, handlers=frozenset(names)) for rule, names in handlers.items()]
-    return own + [replace(rule, but=registry.names()) for rule in _rules(others)]
+    return own + [replace(rule, but=registry.names()) for rule in rules_of(others)]
 
 
-def _rules(keep: Keep) -> list[PurgeRule]:
+def rules_of(keep: Keep) -> list[PurgeRule]:
     """Return the rules for all handlers; a dead letter that was retried stays as long as a resolved one."""
     ages = (
-        (State.COMPLETED, False, keep.completed),
-        (State.COMPLETED, True, keep.resolved),
-        (State.RESOLVED, None, keep.resolved),
-        (State.DEAD, None, keep.dead),
+        (State.COMPLETED, False, keep.ages["completed"]),
+        (State.COMPLETED, True, keep.ages["resolved"]),
+        (State.RESOLVED, None, keep.ages["resolved"]),
+        (State.DEAD, None, keep.ages["dead"]),
     )
     return [
         PurgeRule(state=state, older_than=age, was_dead=was_dead)

@@ -86,21 +86,22 @@ def _keeps(backend: Backend) -> list[tuple[Keep, list[str] | None]]:
 
 
 def _kept(keep: Keep, handlers: list[str] | None) -> Kept:
+    ages = keep.ages
     return {
         "handlers": handlers,
-        "completed": keep.completed,
-        "resolved": keep.resolved,
-        "dead": keep.dead,
+        "completed": ages["completed"],
+        "resolved": ages["resolved"],
+        "dead": ages["dead"],
     }
 
 
 def bounds(backend: Backend, health: Health) -> list[Bound]:
     """Return the bounds of each finished state, by the shortest time that some handler's jobs stay."""
-    keeps = [keep for keep, _ in _keeps(backend)]
+    keeps = [keep.ages for keep, _ in _keeps(backend)]
     ages = {
-        State.COMPLETED: [age for keep in keeps for age in (keep.completed, keep.resolved)],
-        State.RESOLVED: [keep.resolved for keep in keeps],
-        State.DEAD: [keep.dead for keep in keeps],
+        State.COMPLETED: [age for keep in keeps for age in (keep["completed"], keep["resolved"])],
+        State.RESOLVED: [keep["resolved"] for keep in keeps],
+        State.DEAD: [keep["dead"] for keep in keeps],
     }
     found: list[Bound] = []
     for state, spans in ages.items():

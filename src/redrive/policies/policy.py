@@ -167,12 +167,25 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """For how many seconds finished jobs stay; None is for ever."""
+    """How long finished jobs stay: seconds, or text such as "90d"; None is for ever."""
 
-    completed: float | None = 86400.0
-    resolved: float | None = 86400.0
+    completed: Duration | None = 86400.0
+    resolved: Duration | None = 86400.0
     """Also for completed jobs that have been dead letters."""
-    dead: float | None = None
+    dead: Duration | None = None
+
+    def __post_init__(self) -> None:
+        for name, age in self.ages.items():
+            object.__setattr__(self, name, age)
+
+    @property
+    def ages(self) -> dict[str, float | None]:
+        """The times in seconds, by their names."""
+        given = {"completed": self.completed, "resolved": self.resolved, "dead": self.dead}
+        return {
+            name: None if age is None else durations.seconds(age, name=name)
+            for name, age in given.items()
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

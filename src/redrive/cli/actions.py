@@ -140,8 +140,8 @@ def nothing(plan: Plan, selection: Selection) -> Stop:
     missing = [job_id for job_id, _ in plan.ineligible]
     hint = unquoted(selection)
     if not missing:
-        also = {"retry": "dead and pending", "reopen": "resolved"}.get(plan.verb, "dead")
-        hint = hint or f"without --state only {also} jobs are selected"
+        states = {"retry": "dead and pending", "reopen": "resolved"}.get(plan.verb, "dead")
+        hint = hint or f"without --state only {states} jobs are selected"
         return Stop("nothing_matched", "nothing matched", hint=hint, exits=NOTHING)
     text = no_job(missing[0])
     if len(missing) > 1:

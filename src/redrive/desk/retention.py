@@ -27,16 +27,16 @@ def rules(registry: Registry, others: Keep) -> list[PurgeRule]:
 
 def rules_of(keep: Keep) -> list[PurgeRule]:
     """Return the rules for all handlers; a dead letter that was retried stays as long as a resolved one."""
-    ages = (
-        (State.COMPLETED, False, keep.ages["completed"]),
-        (State.COMPLETED, True, keep.ages["resolved"]),
-        (State.RESOLVED, None, keep.ages["resolved"]),
-        (State.DEAD, None, keep.ages["dead"]),
+    kinds = (
+        (State.COMPLETED, False, "completed"),
+        (State.COMPLETED, True, "resolved"),
+        (State.RESOLVED, None, "resolved"),
+        (State.DEAD, None, "dead"),
     )
     return [
         PurgeRule(state=state, older_than=age, was_dead=was_dead)
-        for state, was_dead, age in ages
-        if age is not None
+        for state, was_dead, name in kinds
+        if (age := keep.ages[name]) is not None
     ]
 
 

@@ -27,6 +27,7 @@ def _text(most: int, about: str = "a text", *, least: int = 0, pattern: str = NO
 
 ReasonText = Annotated[str, _text(1000, "why; kept in the audit log")]
 Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many")]
+_RATE = "the most jobs per time: 20/s, 30/m"
 _PLAIN = "letters, digits, dots, dashes, underscores"
 _NAME = rf"^[A-Za-z0-9_-][A-Za-z0-9._-]*{END}"
 _LANE = rf"^[A-Za-z0-9_-][A-Za-z0-9._:-]*{END}"
@@ -189,7 +190,7 @@ class CarryOut(Why, kw_only=True):
     confirm: Annotated[int, Meta(ge=0, description="the plan's number of eligible jobs")]
     name: Annotated[str, _text(200, "a name for the run")] = ""
     canary: Annotated[int, Meta(ge=0, le=100_000, description="number of jobs to retry first")] = 0
-    rate: Annotated[str, _text(30, "the most jobs per time: 20/s, 30/m")] = ""
+    rate: Annotated[str, _text(30, _RATE)] = ""
     ramp: Annotated[bool, Meta(description="start at a tenth of the rate")] = False
     stop_on: Annotated[str, _text(10, "stop when 10% or 25 have failed again")] = ""
 
@@ -197,12 +198,7 @@ class CarryOut(Why, kw_only=True):
 class SetRate(Why, kw_only=True):
     """A new rate of a run."""
 
-    rate: Annotated[
-        str,
-        _text(
-            30, "the most jobs per time: 20/s, 30/m", pattern=rf"^[1-9][0-9]{{0,8}}(/[smh])?{END}"
-        ),
-    ]
+    rate: Annotated[str, _text(30, _RATE, pattern=rf"^[1-9][0-9]{{0,8}}(/[smh])?{END}")]
 
 
 class PauseLane(Why, kw_only=True):

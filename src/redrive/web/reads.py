@@ -109,8 +109,9 @@ def checked(value: object, kind: type[T], at: str, *, strict: bool = True) -> T:
     except msgspec.ValidationError as error:
         wrong, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`")
-        wrong = mask_text(_plain(wrong, kind, path.lstrip(".")))  # and only then cut: half a secret
-        shown = "" if wrong.endswith(" characters") else _shown(value, path)  # is not recognised
+        wrong = mask_text(_plain(wrong, kind, path.lstrip(".")))
+        shown = "" if wrong.endswith(" characters") else _shown(value, path)
+        # Cut only what is masked: half a secret would not be recognised.
         raise _bad(f"{at}{path}: {wrong[:300]}{shown}") from None
 
 

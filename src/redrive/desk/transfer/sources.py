@@ -36,7 +36,7 @@ _DELIMITERS: Final = ",;\t|"
 _VERBATIM: Final = (Decimal, Raw)
 _QUARANTINE = re.compile(rb'(?:\xef\xbb\xbf)?\{"line": \d+, "offset": \d+, "reason": "')
 """How a quarantine file begins."""
-_DAMAGED: Final = "redrive-damaged"
+_DAMAGED: Final = "redrive-damaged"  # surrogateescape cannot keep the bytes of UTF-16
 codecs.register_error(_DAMAGED, lambda error: ("\udcff", error.args[3]))
 
 

@@ -169,7 +169,7 @@ requirements: $(STAMP) ## Recompile requirements/*.txt (COMPILE_ARGS=--upgrade f
 		--output-file requirements/$$one.txt requirements/$$one.in || exit 1; done
 
 pages: $(STAMP) ## Write the pages anew that are made from code and tests
-	for one in api commands requirements python delays states; do $(BIN)/python docs/reference/$$one.py || exit 1; done
+	for one in delays states; do $(BIN)/python docs/reference/$$one.py || exit 1; done
 
 # The site's builder, and what two of its pages import, away from the tests.
 $(DOCS_STAMP): requirements/docs.txt

@@ -1,23 +1,17 @@
-"""Print the routes and documents of the HTTP API into `docs/api.md`, after its mark."""
+"""What the site prints below `docs/api.md`: the routes and documents of the HTTP API."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_origin
 
 from redrive.web import openapi
 from redrive.web.routes import ROUTES, Route
 
-PAGE = Path(__file__).resolve().parents[1] / "api.md"
-BEGIN = "<!-- written by make pages -->\n"
-
 
 def page() -> str:
-    """Return the whole page, with fresh routes."""
-    head, _, _ = PAGE.read_text("utf-8").partition(BEGIN)
-    routes = "\n".join([*map("".join, map(_route, ROUTES)), "## Documents\n", *_documents()])
-    return f"{head}{BEGIN}\n{routes}"
+    """Return the part of the page that is made."""
+    return "\n".join([*map("".join, map(_route, ROUTES)), "## Documents\n", *_documents()])
 
 
 def _route(route: Route) -> Iterator[str]:
@@ -63,7 +57,3 @@ def _kind(shape: dict[str, Any]) -> str:
         return f"object of {_kind(shape['additionalProperties'])}"
     least, most = shape.get("minimum"), shape.get("maximum")
     return f"{kind}" if most is None else f"{kind}, {least:,} to {most:,.0f}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

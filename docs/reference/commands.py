@@ -1,30 +1,19 @@
-"""Write `docs/cli.md` from the commands themselves."""
+"""What the site prints below `docs/cli.md`: the commands and their options."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from inspect import cleandoc
-from pathlib import Path
 
 import click
 
 from redrive.cli._command import Command, shared
 from redrive.cli._root import ALIASES, EXAMPLES, SECTIONS, root
 
-PAGE = Path(__file__).resolve().parents[1] / "cli.md"
-_HEAD = """\
-# The command line, command by command
-
-<!-- Written by `make pages`; a test fails when it is out of date. -->
-
-What the commands have in common (where the store is found, what is printed, exit codes) is in the
-[guide](guide.md#the-command-line). `redrive COMMAND --help` prints the same as this page.
-"""
-
 
 def page() -> str:
-    """Return the whole page."""
-    return "\n".join([_HEAD, *_front(), *_sections()])
+    """Return the part of the page that is made."""
+    return "\n".join([*_front(), *_sections()])
 
 
 def _front() -> Iterator[str]:
@@ -70,7 +59,3 @@ def _table(params: Sequence[click.Parameter], ctx: click.Context) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").strip()
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

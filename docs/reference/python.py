@@ -1,4 +1,4 @@
-"""Write `python.md`: everything that `redrive` gives to programs, from its signatures and docstrings."""
+"""What the site prints below `python.md`: signatures and docstrings of everything public."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import redrive
 
-PAGE = Path(__file__).resolve().parent / "python.md"
-HEAD = """# Python reference
-
-Written by `make pages` from signatures and docstrings; a test keeps it current. The [guide](../guide.md) \
-explains the same with programs. What is not here is not promised to stay.
-"""
 SECTIONS = {
     "The app": "Redrive Handler Tried current Event",
     "Policies": "Policy Rule DEAD Pause Keep when presets",
@@ -162,8 +155,8 @@ def entry(name: str, thing: Any) -> Iterator[str]:
 
 
 def page() -> str:
-    """Give the whole page."""
-    parts = [HEAD]
+    """Return the part of the page that is made."""
+    parts = list[str]()
     for title, names in SECTIONS.items():
         parts.append(f"\n## {title}\n\n")
         parts += [part for name in names.split() for part in entry(name, getattr(redrive, name))]
@@ -172,7 +165,3 @@ def page() -> str:
         home = importlib.import_module(module)
         parts += [part for name in names.split() for part in entry(name, getattr(home, name))]
     return "".join(parts).rstrip("\n") + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ DOCS = ROOT / "docs"
 TOP = {"index.md": "README.md", "ja/README.md": "README.ja.md"} | {
     name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 }
+MADE = {"cli.md": "commands", "api.md": "api", "reference/python.md": "python"}
+"""Pages that end with a reference which `docs/reference` makes from the code."""
 LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 
 
@@ -63,4 +66,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         there = place((source.parent / found[2]).resolve())
         return found[1] + posixpath.relpath(there, posixpath.dirname(here) or ".") + found[3]
 
-    return LINK.sub(lead, markdown)
+    made = (
+        runpy.run_path(str(DOCS / "reference" / f"{MADE[here]}.py"))["page"]()
+        if here in MADE
+        else ""
+    )
+    return f"{LINK.sub(lead, markdown)}\n\n{made}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import shlex
 from pathlib import Path
 
@@ -71,12 +70,6 @@ def test_what_a_command_says_of_itself_is_whole(name: str) -> None:
     for param in found.params:
         if isinstance(param, click.Option) and not param.hidden:
             assert param.opts
-
-
-def test_the_page_of_commands_is_as_the_commands_are() -> None:
-    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    page = runpy.run_path(str(ROOT / "docs" / "reference" / "commands.py"))["page"]
-    assert written == page(), "run: make pages"
 
 
 @pytest.mark.parametrize("topic", topics())

@@ -152,3 +152,10 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_japanese_readme_has_the_blocks_of_the_english_one() -> None:
+    english, japanese = (
+        BLOCK.findall((ROOT / name).read_text("utf-8")) for name in ("README.md", "README.ja.md")
+    )
+    assert english == japanese

@@ -61,3 +61,9 @@ def test_the_site_shows_every_page() -> None:
     above = {"index.md", "ja/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
     shown = {page for page in there if not page.startswith("adr/0")} | above
     assert set(named) == shown
+
+
+@pytest.mark.parametrize("name", ["commands", "api", "python"])
+def test_the_references_that_the_site_prints_can_be_made(name: str) -> None:
+    page = runpy.run_path(str(REFERENCE / f"{name}.py"))["page"]()
+    assert page.count("### ") > 15

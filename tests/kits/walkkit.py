@@ -21,13 +21,10 @@ SETTING = re.compile(r"([A-Z_]+)=(.*)")
 
 
 def pages() -> list[Path]:
-    """Give the pages whose blocks build on each other, in every language."""
-    found: list[Path] = []
-    for top in (ROOT / "docs", ROOT / "docs" / "ja"):
-        named = [top / "quickstart.md", top / "runbook.md"]
-        found += [page for page in named if page.is_file()]
-        found += sorted([*(top / "howto").glob("*.md"), *(top / "users").glob("*.md")])
-    return found
+    """Return the pages whose blocks build on each other."""
+    top = ROOT / "docs"
+    rest = sorted([*(top / "howto").glob("*.md"), *(top / "users").glob("*.md")])
+    return [top / "quickstart.md", top / "runbook.md", *rest]
 
 
 def needs(page: Path) -> set[str]:

@@ -79,7 +79,7 @@ FULL = [
         for mode in MODES
     ),
     *(Case("postgresql", f"SELECT FROM {{schema}}.{table} FOR UPDATE") for table in TABLES),
-    Case("postgresql", "LOCK TABLE {schema}.redrive_migrations IN ACCESS EXCLUSIVE MODE"),
+    Case("postgresql", "LOCK TABLE {schema}.redrive_version IN ACCESS EXCLUSIVE MODE"),
     Case("sqlite", "flock"),
     Case("jsonl", "flock"),
 ]

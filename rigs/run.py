@@ -66,8 +66,6 @@ RIGS: dict[str, Rig] = {
     "crowd-control": Rig(full="rigs/crowd.py --control", short="rigs/crowd.py --control"),
     "rewind": Rig(full="rigs/rewind.py", short="rigs/rewind.py --short"),
     "rewind-control": Rig(full="rigs/rewind.py --control", short="rigs/rewind.py --control"),
-    "upgrade": Rig(full="rigs/upgrade.py", short="rigs/upgrade.py --short"),
-    "upgrade-control": Rig(full="rigs/upgrade.py --control", short="rigs/upgrade.py --control"),
     "import": Rig(full="rigs/imports.py", short="rigs/imports.py --short"),
     "import-control": Rig(full="rigs/imports.py --control", short="rigs/imports.py --control"),
     "pooler": Rig(full="rigs/pooler.py", short="rigs/pooler.py --short", needs=("pgbouncer",)),
@@ -76,6 +74,10 @@ RIGS: dict[str, Rig] = {
     ),
     "locks": Rig(full="rigs/locks.py", short="rigs/locks.py --short"),
     "locks-control": Rig(full="rigs/locks.py --control", short="rigs/locks.py --control"),
+    "slow-clients": Rig(full="rigs/slow_clients.py", short="rigs/slow_clients.py --short"),
+    "slow-clients-control": Rig(
+        full="rigs/slow_clients.py --control", short="rigs/slow_clients.py --control"
+    ),
     "evil": Rig(full="rigs/evil.py", short="rigs/evil.py --short"),
     "evil-control": Rig(full="rigs/evil.py --control", short="rigs/evil.py --control"),
     "mask-oracle": Rig(full="rigs/mask_oracle.py", short="rigs/mask_oracle.py --short"),

@@ -33,7 +33,7 @@ MODULES = {
     "redrive.errors": (
         "UsageError BadPayload KeyConflict UnknownHandler JobNotFound Refused Kept "
         "AttemptTimeout ResultRejected Undelivered NoAnswer AllProvidersFailed ProviderPaused StoreError StoreMissing StoreBusy "
-        "StoreFull StoreDamaged StoreForeign StoreLost StoreOutdated StoreReadOnly"
+        "StoreFull StoreDamaged StoreForeign StoreLost StoreReadOnly"
     ),
     "redrive.strategies": (
         "RetryStrategy ExponentialBackoffStrategy LinearBackoffStrategy ConstantBackoffStrategy "

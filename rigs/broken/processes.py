@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -24,15 +21,13 @@ from redrive.stores import _files, counting
 from redrive.stores.index.base import Drafted, writes
 from redrive.stores.index.draft import Draft
 from redrive.stores.index.engine import EngineStore
-from redrive.stores.jsonl import JsonlStore, compact
-from redrive.stores.jsonl.journal import Journal
+from redrive.stores.jsonl import JsonlStore
 from redrive.stores.outbox_verbs import OutboxEvent
 from redrive.stores.postgres import PostgresStore, actions, database, opening, settling
 from redrive.stores.postgres.connecting import BoundedConnection
 from redrive.stores.postgres.tx import Line, PostgresTx, line_on, script_named
 from redrive.stores.sql.tx import Row
 from redrive.stores.sqlite import SqliteStore, changing, ending
-from redrive.stores.sqlite import opening as opening_of_files
 from redrive.stores.sqlite.tx import SqliteTx
 from redrive.worker.deliveries import Deliveries
 
@@ -240,26 +235,6 @@ def prepared() -> None:
     _put(PostgresTx, "_execute", execute)
 
 
-def piecemeal() -> None:
-    """Migrate a store of an older version step by step: no transaction, no second file."""
-
-    class Committing(sqlite3.Connection):
-        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
-            whole = sql in {"BEGIN IMMEDIATE", "COMMIT"}
-            return super().execute("SELECT 1" if whole else sql, *args)
-
-    def begun(self: database.Database, line: Line, begin: str) -> PostgresTx:
-        tx = real_begun(self, line, begin)
-        if begin == "begin_migration":
-            line.execute(b"COMMIT", prepare=False)
-        return tx
-
-    real_begun = database.Database._begun  # noqa: SLF001
-    _put(opening_of_files, "connect", partial(_connected, Committing))
-    _put(database.Database, "_begun", begun)
-    _put(compact, "_rewrite", _rewrite_in_place)
-
-
 def beforehand() -> None:
     """Remove an event before its listener is called."""
     real = Deliveries._take  # noqa: SLF001
@@ -290,25 +265,6 @@ def in_memory() -> None:
     _put(Deliveries, "_settle", settle)
 
 
-def _rewrite_in_place(journal: Journal, now: float) -> None:
-    """Write a journal anew under its own name; the old one can still be read from."""
-    journal.place.unlink()
-    with journal.place.open("wb", buffering=0) as file:
-        for line in compact._new_lines(journal, now):  # noqa: SLF001
-            file.write(line)
-    journal.distrust()
-    journal.refresh(locked=True)
-
-
-def _connected(kind: type[sqlite3.Connection], place: Path, mode: str, patience: float) -> Any:
-    name = f"file:{place}?{mode}"
-    connection = sqlite3.connect(
-        name, uri=True, timeout=patience, isolation_level=None, factory=kind
-    )
-    connection.execute("PRAGMA synchronous = OFF")  # or it would take minutes
-    return connection
-
-
 def _connect(**options: Any) -> None:
     """Make connections to PostgreSQL in another way."""
 
@@ -336,7 +292,6 @@ _ALL: dict[str, Callable[[], None]] = {
     "blind": blind,
     "trusting": trusting,
     "prepared": prepared,
-    "piecemeal": piecemeal,
     "beforehand": beforehand,
     "in-memory": in_memory,
 }

@@ -8,8 +8,7 @@ RedriveError
 │   └── ProgramMissing                `module:attribute` could not be imported; has a hint
 ├── StoreError                        the store could not do it; nothing was half done
 │   ├── StoreMissing                  there is no store at that place yet
-│   ├── StoreForeign                  not a Redrive store, or one written by a newer version
-│   ├── StoreOutdated                 an older Redrive wrote it; run `redrive migrate`
+│   ├── StoreForeign                  not a Redrive store, or one of another version
 │   ├── StoreReadOnly                 it may be read but not written
 │   ├── StoreFull                     no space, quota or size limit; works again when there is room
 │   ├── StoreBusy                     another process holds the lock; names it
@@ -111,11 +110,7 @@ class StoreMissing(StoreError):
 
 
 class StoreForeign(StoreError):
-    """The file or database is not ours, or a newer Redrive wrote it."""
-
-
-class StoreOutdated(StoreError):
-    """An older Redrive wrote the store; `redrive migrate` brings it up to this version."""
+    """The file or database is not ours, or another version of Redrive created it."""
 
 
 class StoreReadOnly(StoreError):

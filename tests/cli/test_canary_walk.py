@@ -178,7 +178,6 @@ LINES: dict[str, tuple[str, ...]] = {
     "completion": ("completion bash",),
     "edit": (f"edit {name(1)} --payload new.json --dry-run",),
     "cleanup": ("cleanup --dry-run",),
-    "migrate": ("migrate",),
     "init": ("init",),
     "retry": ("retry G1 --dry-run", f"retry {name(1)}"),
     "resolve": ("resolve G1 --dry-run", f"resolve {name(2)} --yes --reason x-{NAMED}"),

@@ -157,7 +157,8 @@ def test_memory_is_no_place_for_work(empty: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"not ours at all, but long enough to be", "update"), (b"", "init")]
+    ("content", "words"),
+    [(b"not ours at all, but long enough to be", "name another"), (b"", "init")],
 )
 def test_what_is_no_store_has_its_own_remedy(empty: Shop, content: bytes, words: str) -> None:
     Path("redrive.db").write_bytes(content)

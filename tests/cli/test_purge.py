@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -105,26 +103,3 @@ def test_what_a_run_still_counts_stays(shop: Shop) -> None:
     done = shop.run("purge", "--state", "dead", "--yes", "--json")
     assert json.loads(done.stdout)["data"]["ineligible"] == {"R1": 2}
     assert {name(1), name(2)} <= ids(shop)
-
-
-def test_migrate_brings_a_large_older_store_up_to_date(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = tmp_path / "old.db"
-    shutil.copy(Path(__file__).parent.parent / "stores" / "upgrade" / "stores" / "store.db", old)
-    monkeypatch.setattr("redrive.stores.sqlite.file.MIGRATED_ON_OPENING", 24)
-    for command in (["list"], ["pause", "mail"]):
-        refused = shop.run(*command, "--store", str(old))
-        assert refused.exit_code != 0
-        assert "redrive migrate" in refused.stderr
-    done = shop.run("migrate", "--store", str(old), "--json")
-    assert json.loads(done.stdout)["data"]["migrated"] is True
-    assert shop.run("list", "--store", str(old)).exit_code == 0
-
-
-def test_migrate_says_when_there_is_nothing_to_do(shop: Shop) -> None:
-    done = shop.run("migrate", "--json")
-    assert done.exit_code == 0
-    assert json.loads(done.stdout)["data"]["migrated"] is False
-    assert shop.run("migrate", "--store", "not-there.db").exit_code == 5
-    assert not Path("not-there.db").exists()

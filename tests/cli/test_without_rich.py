@@ -50,7 +50,6 @@ LINES = {
     "purge": f"purge {ONE} --yes",
     "export": "export -o out.jsonl --force",
     "import": "import in.jsonl",
-    "migrate": "migrate",
     "config": "config show",
     "completion": "completion bash",
     "alerts": "alerts list",

@@ -138,7 +138,7 @@ def test_the_guide_names_every_exit_code() -> None:
     table = (ROOT / "docs" / "guide.md").read_text("utf-8").partition("### Exit codes")[2]
     found = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     own = {supervisor.LOST, supervisor.REPLACE}
-    assert found == {*range(_errors.OUTDATED + 1), *own, _errors.INTERRUPTED}
+    assert found == {*range(_errors.STOPPED + 1), *own, _errors.INTERRUPTED}
 
 
 def test_every_block_names_a_language_that_is_checked() -> None:

@@ -98,7 +98,7 @@ def test_the_patterns_leave_other_text_alone(line: str) -> None:
 
 
 FACES = ("cli", "web", "alerts", "metrics.py")
-OF_A_STORE = {"url", "durability", "now", "verify", "migrate", "note", "notes", "startswith"}
+OF_A_STORE = {"url", "durability", "now", "verify", "note", "notes", "startswith"}
 """What the faces may ask a store itself; `startswith` is of a setting named `store`."""
 
 

@@ -85,15 +85,6 @@ def new_schema() -> str:
     return _free.pop() if _free else fresh_name()
 
 
-def loaded(dump: Path) -> str:
-    """Load the dump of a store into a schema of its own; returns the URL."""
-    schema = fresh_name()
-    text = dump.read_text("utf-8").replace("{schema}", schema)
-    with connect() as connection:
-        connection.execute(text.replace("{channel}", f"redrive_{schema}").encode())
-    return url_of(schema)
-
-
 def drop(schema: str) -> None:
     """Remove a schema with all that is in it."""
     with connect() as connection:

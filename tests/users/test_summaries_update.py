@@ -251,15 +251,3 @@ def test_r_summaries_7_a_worker_of_the_life_before_is_fenced_off(service: Servic
     (claim,) = store.claim([HANDLER], limit=1, holder="w", lease_for=60)
     assert store.settle([make_settlement(late, Completed(Reason.DONE))]) == [None]
     assert store.renew([late, claim], lease_for=60) == [False, True]
-
-
-def test_r_summaries_7_a_view_older_than_its_store_asks_to_be_made_anew(service: Service) -> None:
-    service.keep_dead("job1")
-    with service.operator.transaction(force_rollback=True):
-        service.sql("INSERT INTO redrive.redrive_migrations VALUES (99, 'later', 0)")
-        with pytest.raises(
-            errors.ObjectNotInPrerequisiteState,
-            match=r"redrive init --view redrive\.summarize_job_queue --handler NAME",
-        ):
-            service.retry("a1")
-    assert service.app.get("job1").state is State.DEAD

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from kit import make_failure, make_job
 from redrive import Reason, Redrive, State
-from redrive.errors import StoreOutdated
+from redrive.errors import StoreForeign
+from redrive.stores import open_store
 from stores.contract.kinds import KINDS, Kind, Place
 from webkit import Web
 
@@ -46,37 +48,18 @@ def test_from_submit_to_a_run(place: Place) -> None:
     assert [action["verb"] for action in actions] == ["mark", "retry", "edit", "submit"]
 
 
-OLD = Path(__file__).parents[1] / "stores" / "upgrade" / "stores"
-FILES = [("sqlite", "store.db", "sqlite.file"), ("jsonl", "store.jsonl", "jsonl.store")]
-
-
-@pytest.fixture(params=FILES, ids=lambda one: one[0])
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str, str]:
-    """An older file store, its URL, and the module that migrates it when it is opened."""
-    scheme, name, module = request.param
-    path = tmp_path / name
-    shutil.copy(OLD / name, path)
-    path.chmod(0o600)
-    return path, f"{scheme}:{path}", f"redrive.stores.{module}"
-
-
-def test_a_store_is_opened_and_migrated_where_it_is_mounted_not_by_a_request(
-    old: tuple[Path, str, str],
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+def test_a_store_of_another_version_is_refused_where_it_is_mounted(
+    kind: str, tmp_path: Path
 ) -> None:
-    url = old[1]
-    with Redrive(url) as app:
-        web = Web(app)
-        with Redrive(url, read_only=True) as reader:  # which would refuse an older one
-            assert reader.desk.jobs.counts()
-        assert web.get("/api/v1/jobs")["jobs"]
-
-
-def test_a_large_older_store_is_refused_where_it_is_mounted(
-    old: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, url, module = old
-    monkeypatch.setattr(f"{module}.MIGRATED_ON_OPENING", 0)
+    path = tmp_path / "store"
+    open_store(f"{kind}:{path}").close()
+    if kind == "sqlite":
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA user_version = 1")
+    else:
+        path.write_bytes(path.read_bytes().replace(b'"version":3', b'"version":1', 1))
     before = path.read_bytes()
-    with Redrive(url) as app, pytest.raises(StoreOutdated, match="redrive migrate"):
+    with Redrive(f"{kind}:{path}") as app, pytest.raises(StoreForeign, match="schema 1"):
         Web(app)
     assert path.read_bytes() == before

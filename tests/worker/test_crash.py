@@ -45,20 +45,6 @@ def test_a_crashed_attempt_names_its_worker_its_start_and_its_release(app: Redri
     assert (attempt.started, attempt.release) == (claim.job.updated, "r7")
 
 
-def test_a_job_that_ran_while_its_store_was_upgraded_is_returned_unspent(app: Redrive) -> None:
-
-    @app.handler("n", attempts=1)
-    def n(number: int) -> None: ...
-
-    job = n.submit(1)
-    app.store.claim(["n"], limit=1, holder="upgraded:old", lease_for=0.01)
-    time.sleep(0.05)
-    sweep(app.submitter.runtime())
-    after = app.get(job.id)
-    assert (after.state, after.attempts, after.crashes) == ("pending", 0, 0)
-    assert after.detail == "the store was upgraded while it ran"
-
-
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
     app: Redrive, attempts: int

@@ -1,4 +1,4 @@
-"""What a worker does for its store: it folds counts, and stops when the store is too old."""
+"""What a worker does for its store: it folds counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sqlite3
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -15,9 +14,7 @@ from typing import Any
 import pytest
 
 from crewkit import app_of, crew, fill, wait_for
-from redrive.errors import StoreOutdated
-from redrive.worker import supervisor, worker
-from redrive.worker.supervisor import OUTDATED, Supervisor
+from redrive.worker import worker
 from workkit import all_done, app_on, until, url_of
 
 
@@ -51,28 +48,6 @@ def test_folding_nothing_writes_nothing(tmp_path: Path) -> None:
         for _ in range(3):
             app.store.fold()
         assert (tmp_path / "jobs.jsonl").stat().st_size == size
-
-
-def test_a_worker_stops_when_its_store_is_of_an_older_version(tmp_path: Path) -> None:
-    """Somebody restored a copy of it: no waiting helps, and nothing may be claimed."""
-    with app_on("sqlite", tmp_path) as app:
-        app.handler("n")(lambda number: None)
-        with app.worker() as made:
-            until(lambda: made.is_alive)
-            rows(tmp_path / "jobs.db", "PRAGMA user_version = 1")
-            until(lambda: not made.is_alive)
-        assert isinstance(made.outdated, StoreOutdated)
-        assert "redrive migrate" in str(made.outdated)
-        rows(tmp_path / "jobs.db", "PRAGMA user_version = 2")
-
-
-@pytest.mark.skipif(not hasattr(os, "waitid"), reason="needs waitid")
-def test_a_supervisor_does_not_start_again_what_finds_an_old_store(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(supervisor, "_POLL", 0.01)
-    command = [sys.executable, "-c", f"raise SystemExit({OUTDATED})"]
-    assert Supervisor(command, 1, grace=1.0).run() == OUTDATED
 
 
 def test_a_killed_worker_is_named_by_host_and_process_in_the_history(tmp_path: Path) -> None:

@@ -72,13 +72,6 @@ class Cli:
         with self.opened(read_only=read_only) as app:
             yield app.desk
 
-    def migrate(self) -> tuple[str, list[str]]:
-        """Migrate the store to this version; return its URL and the steps taken."""
-        from redrive.desk.backend import migrate  # noqa: PLC0415
-
-        warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
-        return migrate(self._url(), self.clock)
-
     @contextmanager
     def opened(
         self, *, create: bool = False, read_only: bool = False, keep: Keep | None = None

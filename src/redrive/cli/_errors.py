@@ -13,11 +13,10 @@ from redrive.errors import (
     RedriveError,
     Refused,
     StoreError,
-    StoreOutdated,
     UsageError,
 )
 
-DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY, STOPPED, OUTDATED = range(9)
+DONE, FAILED, USAGE, NOTHING, CONFLICT, STORE, PARTLY, STOPPED = range(8)
 """The exit codes. Scripts rely on them: none changes its meaning."""
 
 INTERRUPTED = 130
@@ -69,8 +68,6 @@ def _exit_of(error: RedriveError) -> int:
             return USAGE
         case JobNotFound():
             return NOTHING
-        case StoreOutdated():
-            return OUTDATED
         case StoreError():
             return STORE
         case _:

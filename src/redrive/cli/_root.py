@@ -61,7 +61,6 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "purge": ("purge", "purge", "Remove finished jobs permanently."),
         "export": ("export", "export", "Write jobs to a file, with their history."),
         "import": ("imports", "import_", "Read jobs from a file, a table or another program."),
-        "migrate": ("maintenance", "migrate", "Migrate an older store to this version."),
         "config": ("config", "config", "The settings in force and where each is set."),
         "demo": ("demo", "demo", "Watch jobs fail, die and be retried, in a minute."),
         "completion": ("completion", "completion", "Completion for bash, zsh and fish."),
@@ -249,7 +248,6 @@ root = Root(
     help="Keeps jobs that failed: see why, retry them, or close them with a reason.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or needs --yes, 3 nothing matched, "
     "4 conflict, 5 store missing or unreachable, 6 done but some failed, 7 a run was stopped, "
-    "8 the store needs `redrive migrate`, "
     "130 interrupted (a run that was followed continues).",
     context_settings={"help_option_names": ["-h", "--help"]},
     params=[

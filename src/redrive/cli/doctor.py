@@ -27,7 +27,6 @@ from redrive.errors import (
     StoreDamaged,
     StoreForeign,
     StoreMissing,
-    StoreOutdated,
     UsageError,
 )
 from redrive.jobs.clock import SystemClock
@@ -102,9 +101,7 @@ def _remedy(error: Exception) -> str:
         case StoreMissing():
             return "redrive init, or name another with --store"
         case StoreForeign():
-            return "update this program, if a newer Redrive wrote it"
-        case StoreOutdated():
-            return "stop the old workers, then redrive migrate"
+            return "name another with --store"
         case StoreDamaged():
             return "redrive verify"
         case _:

@@ -1,4 +1,4 @@
-"""The store itself: creating, checking, migrating and cleaning it."""
+"""The store itself: creating, checking and cleaning it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields, plural
 from redrive.desk import retention
 from redrive.desk.desk import Desk
-from redrive.errors import StoreForeign, StoreMissing, StoreOutdated
+from redrive.errors import StoreMissing
 from redrive.jobs.durations import seconds
 from redrive.policies.policy import Keep
 from redrive.registry import check_name
@@ -47,8 +47,8 @@ def init(cli: Cli, view: str | None, handler: str | None, columns: tuple[str, ..
 
     With --view the jobs of one handler can be read with SELECT, and a dead letter is retried by
     UPDATE … SET status = 'pending'. Put the view into `public`, or another schema of your search_path,
-    to use its name alone. Run it again to update a view that an older Redrive created; without
-    --column it keeps its columns. Payload columns are not masked.
+    to use its name alone. Without --column a view that
+    exists keeps its columns. Payload columns are not masked.
     """
     wanted = _wanted_view(cli, view, handler, columns)
     try:
@@ -145,22 +145,6 @@ def _report_view(report: Report, steps: list[str]) -> View:
         Table(fields("where:id what:prose remedy:prose"), problems, "Problems", "problem"),
     ]
     return View(data, parts)
-
-
-@command("migrate", "redrive migrate", "redrive migrate --json", "redrive migrate --store jobs.db")
-@click.pass_obj
-def migrate(cli: Cli) -> None:
-    """Migrate a store that an older Redrive created to this version."""
-    old = False
-    try:
-        with cli.reading():
-            pass
-    except (StoreForeign, StoreOutdated):
-        old = True  # if a newer Redrive wrote it, the next line says so
-    url, steps = cli.migrate()
-    text = f"{url} is migrated" if old or steps else f"{url} is up to date"
-    data = {"store": url, "migrated": old or bool(steps)}
-    cli.show(View(data, [Line(text, "good")]), then="redrive doctor")
 
 
 @command(

@@ -24,7 +24,6 @@ from redrive.worker.health import Heartbeat, end_orphaned_group
 from redrive.worker.supervisor import (
     HURRIED,
     LOST,
-    OUTDATED,
     REPLACE,
     WATCHDOG,
     Supervisor,
@@ -153,8 +152,6 @@ def _until_signal(worker: Worker, ready: int, parent: int) -> int:
         worker.stop(HURRIED if worker.is_stopping and ready < 0 else None)
 
     def code() -> int:
-        if worker.outdated is not None:
-            return OUTDATED
         return LOST if worker.lost_store else REPLACE if worker.wants_replacement else 0
 
     heartbeat = Heartbeat(worker, ready, parent, code)
@@ -162,8 +159,6 @@ def _until_signal(worker: Worker, ready: int, parent: int) -> int:
         heartbeat.start()
         worker.run()
     heartbeat.stopped()
-    if worker.outdated is not None:
-        raise worker.outdated
     return code()
 
 

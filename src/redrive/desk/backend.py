@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from redrive.errors import Refused
@@ -63,9 +62,3 @@ class ReadOnly:
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse the rest of a backend: there is no program."""
         raise Refused("this desk is read-only: use the desk of a Redrive to change jobs")
-
-
-def migrate(url: str, clock: Clock | None) -> tuple[str, list[str]]:
-    """Bring a store up to this version, of whatever size it is; returns its URL and the steps taken."""
-    with closing(open_store(url, create=False, clock=clock, migrating=True)) as store:
-        return store.url, store.migrate()

@@ -59,7 +59,7 @@ class Desk:
 
     @property
     def store(self) -> Store:
-        """The open store: its `url`, `durability`, `now()`, `verify()` and `migrate()`."""
+        """The open store: its `url`, `durability`, `now()`, and `verify()`."""
         return self._backend.store
 
     def retry(

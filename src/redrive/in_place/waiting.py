@@ -60,7 +60,9 @@ async def limited(call: Callable[[], Awaitable[T]], seconds: float, name: str) -
     msg = f"{name} did not end within {durations.words(seconds)}, its timeout"
     library = _event_loop()
     if library.__name__ == "trio":
-        raise UsageError("timeout needs asyncio; under trio use `with trio.fail_after(…):` instead")
+        with library.move_on_after(seconds):
+            return await call()
+        raise AttemptTimeout(msg)
     limit = library.timeout(seconds)
     try:
         async with limit:

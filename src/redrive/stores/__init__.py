@@ -7,8 +7,6 @@ Here: the contract and the four stores that obey it. Not here: what a job's next
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,12 +33,8 @@ def open_store(
     read_only: bool = False,
     clock: Clock | None = None,
     allow_network: bool = False,
-    migrating: bool = False,
 ) -> Store:
-    """Open the store a URL names; a bare path is SQLite. Stores are imported only when used.
-
-    `migrating` is for `redrive migrate`: it opens an older store of any size, to bring it up to date.
-    """
+    """Open the store a URL names; a bare path is SQLite. Stores are imported only when used."""
     if isinstance(url, Store):
         return url
     clock = clock or SystemClock()
@@ -53,14 +47,9 @@ def open_store(
     if scheme == "postgresql":
         from redrive.stores.postgres import PostgresStore  # noqa: PLC0415
 
-        store = PostgresStore(
-            os.fspath(url), clock=clock, create=create, read_only=read_only, migrating=migrating
-        )
+        store = PostgresStore(os.fspath(url), clock=clock, create=create, read_only=read_only)
     else:
-        opener: Callable[..., Store] = _file_store(scheme)
-        if migrating and scheme == "sqlite":
-            opener = partial(opener, migrating=True)
-        store = opener(
+        store = _file_store(scheme)(
             _path(rest, os.fspath(url)),
             clock=clock,
             create=create,

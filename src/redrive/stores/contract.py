@@ -23,9 +23,7 @@ power cut the last of them may be undone, and the job runs again.
 changes. A store writes those changes under the fence, and what follows from them: counts and groups
 (`group_verbs`), events and the jobs of an action (`outbox_verbs`), all in the same transaction.
 
-**Versions.** A file store (SQLite, JSON Lines) with at most MIGRATED_ON_OPENING jobs is migrated when it
-is opened for writing; larger ones, and a database that has jobs, raise StoreOutdated until `migrate` was
-called, as `redrive migrate` does. An empty store is always migrated. Opening for reading never migrates.
+**Versions.** Opening a store that another version of Redrive created raises StoreForeign.
 
 **Hints.** `add`, `move` and the end of a pause tell those who `listen` that something may be due, from
 other processes too. A hint costs nobody anything when it is lost: who listens also looks.
@@ -53,12 +51,6 @@ Durability = Literal["full", "relaxed", "memory"]
 _PAGE = 1000
 
 _NOW = 0.05  # seconds by which two readings of a clock may differ and still mean now
-
-MIGRATED_ON_OPENING = 10_000
-"""A file store with at most so many jobs is migrated when it is opened for writing."""
-
-UPGRADED = "upgraded:"
-"""What a migration puts before the holder of a running job: a sweep takes it over and returns it."""
 
 ALONE = 2.0
 """Seconds for which a suspect that was claimed, and runs, keeps the other suspects waiting."""
@@ -353,15 +345,6 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
     @abstractmethod
     def now(self) -> float:
         """Return the store's wall time; on a database, the database's."""
-
-    @abstractmethod
-    def migrate(self) -> list[str]:
-        """Bring an older store up to this version; returns the steps taken.
-
-        Interrupted at any point it changes nothing, and can be called again. Jobs that run lose their
-        holder to `upgraded:` and the former name: their workers are fenced off, and a sweep returns
-        them unspent. What people noted about groups (notes `group:N`) moves into the groups' records.
-        """
 
     @abstractmethod
     def close(self) -> None:

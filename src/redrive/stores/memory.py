@@ -84,10 +84,6 @@ class MemoryStore(EngineStore):
             jobs = len(self.index.entries)
         return Report(jobs, [], {"store": self.url, "durability": self.durability})
 
-    def migrate(self) -> list[str]:
-        """Do nothing: what is in memory is of this version."""
-        return []
-
     def close(self) -> None:
         """Do nothing: the jobs stay until the store is let go of."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redrive.errors import JobNotFound, StoreError, StoreForeign, StoreOutdated, StoreReadOnly
+from redrive.errors import JobNotFound, StoreError, StoreForeign, StoreReadOnly
 
 
 def not_writable(place: object) -> StoreReadOnly:
@@ -25,20 +25,10 @@ def no_group(number: int) -> JobNotFound:
     return JobNotFound(f"no group G{number}; `redrive groups` lists the groups")
 
 
-def check_newest(url: str, version: int, known: int) -> None:
-    """Raise StoreForeign if a newer Redrive wrote a store."""
-    if version > known:
-        schemas = f"schema {version}, this one knows {known}"
-        raise StoreForeign(f"{url} was written by a newer Redrive ({schemas}); update this program")
-
-
-def check_version(url: str, version: int, needed: int) -> None:
-    """Raise StoreForeign if a newer Redrive wrote a store, StoreOutdated if an older one did."""
-    check_newest(url, version, needed)
-    if version < needed:
-        raise StoreOutdated(
-            f"{url} has schema {version}; this Redrive needs {needed}. The store is older than this "
-            "program: stop the old workers and upgrade the store with "
-            f"`redrive migrate --store '{url}'` (about a minute for 1,000,000 jobs); it can be "
-            "interrupted and run again"
+def check_version(url: str, version: int, known: int) -> None:
+    """Raise StoreForeign if another version of Redrive created a store."""
+    if version != known:
+        raise StoreForeign(
+            f"{url} was created by another version of Redrive: it has schema {version}, this program "
+            f"reads schema {known}. Use that version, or name another store with --store"
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from redrive.app import Redrive
-from redrive.errors import StoreError, StoreOutdated, UsageError
+from redrive.errors import StoreError, StoreForeign, UsageError
 from redrive.jobs.logger import log
 from redrive.web.tokens import Token, Tokens, from_environ
 
@@ -40,17 +40,16 @@ def asgi(
 ) -> Server:
     """Return an ASGI application for an app's store, to be served or mounted.
 
-    `tokens` are those of the environment unless given; with an empty list only health checks are
-    answered. `hosts` are the names it goes by; requests for others are refused. `name` and `environment`
-    are shown on every page of the console.
+    `tokens` are those of the environment unless given. `hosts` are the names it goes by; requests for
+    others are refused. `name` and `environment` are shown on every page of the console.
 
     With `who` the host program decides who uses the console: it is called with the ASGI scope of each
     request, on a thread, and returns a name for the audit log and `read`, `act` or `reveal`, or None
     for somebody who may not; these are led to its page `sign_in`. The API still needs a token.
     `auth=False` lets everybody in who gets here: for a program that checks by itself.
 
-    The app stays the caller's to close. Its store is opened, and if need be migrated, here and
-    not by a request; one that cannot be reached now is logged, and requests try again.
+    The app stays the caller's to close. Its store is opened here; one that cannot be reached now
+    is logged, and requests try again.
     """
     try:
         from redrive.web.console.visit import Place  # noqa: PLC0415 - an extra
@@ -58,20 +57,17 @@ def asgi(
     except ImportError as error:
         raise UsageError(f"serving needs an extra: pip install 'redrive[web]' ({error})") from error
     _open(app)
-    if tokens is None:
-        tokens = from_environ()
-        if auth and not tokens and who is None:
-            raise UsageError("there is no token: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN")
-    known = Tokens(tokens) if auth else None
+    given = from_environ() if tokens is None else tokens
+    known = Tokens(given, may_be_none=who is not None) if auth else None
     place = Place(name or _name(app), environment, who, sign_in)
     return Server(app, known, hosts, deadline, place)
 
 
 def _open(app: Redrive) -> None:
-    """Open an app's store; StoreOutdated if it must be migrated by `redrive migrate`."""
+    """Open an app's store; StoreForeign if another version of Redrive created it."""
     try:
-        app.desk.jobs.find(limit=1)  # a large older journal is opened, but refuses to be read
-    except StoreOutdated:
+        app.store.now()
+    except StoreForeign:
         raise
     except StoreError as error:
         log.warning("requests are answered with 503 until the store can be opened: %s", error)

@@ -27,7 +27,6 @@ from redrive.errors import (
     StoreForeign,
     StoreLost,
     StoreMissing,
-    StoreOutdated,
 )
 from redrive.jobs.logger import lines_logged, log
 from redrive.payloads import masking
@@ -212,9 +211,7 @@ class StoreLoss:
         self._since = None
 
     def failed(self, error: StoreError) -> bool:
-        """Note an error; return True if the store is too old, or has been gone for too long."""
-        if isinstance(error, StoreOutdated):
-            return True
+        """Note an error; return True if the store has been gone for too long."""
         now = time.monotonic()
         if not isinstance(error, self._kinds):
             self._since = None

@@ -32,8 +32,6 @@ from redrive.worker.health import Silence
 
 LOST = 74  # the exit code of a worker whose store is gone: only opening it again can help
 REPLACE = 75  # the exit code of a worker that asks to be replaced
-OUTDATED = 8
-"""The exit code of a worker whose store an older Redrive wrote: starting it again cannot help."""
 WATCHDOG = 8.0
 """Seconds of silence after which a worker is replaced: with the start of the next one, its jobs go on
 within 10 s. A heartbeat needs nothing but the GIL, so an overloaded machine does not stop it. Less
@@ -227,8 +225,7 @@ class Supervisor:
                 self._begun |= place.has_begun
                 if code is None:
                     continue
-                is_outdated = code == OUTDATED and not place.has_begun
-                if is_outdated or (code in HOPELESS and not self._begun):
+                if code in HOPELESS and not self._begun:
                     return code
                 log.warning("a worker ended (%s); starting another one", _described(code))
             self._end_orphans()

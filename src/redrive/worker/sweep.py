@@ -10,11 +10,11 @@ from redrive.attempts.runtime import Runtime
 from redrive.attempts.worker_notes import WORKER, missing, served
 from redrive.errors import StoreError
 from redrive.jobs import ids
-from redrive.jobs.job import Category, Claim, Return, Settlement, State
+from redrive.jobs.job import Category, Claim, Settlement, State
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import Failed
 from redrive.policies.policy import Policy
-from redrive.stores.contract import UPGRADED, Query, Store, every
+from redrive.stores.contract import Query, Store, every
 from redrive.stores.note_verbs import note_named
 from redrive.worker import suspects
 
@@ -54,9 +54,6 @@ def _take_over(runtime: Runtime, why: str, holder: str | None, count: Count) -> 
 def _settle_crash(runtime: Runtime, claim: Claim, why: str, count: Count) -> None:
     """Settle a job whose worker vanished; an error with one stops no other."""
     holder = claim.lost_by or ""
-    if holder.startswith(UPGRADED):
-        runtime.settle(Settlement(claim, Return(detail="the store was upgraded while it ran")))
-        return
     log.warning("job %s: %s (held by %s)", claim.job.id, why, holder)
     entry = runtime.registry.need(claim.job.handler)
     try:

@@ -17,7 +17,7 @@ from typing import Self, Unpack
 from redrive.attempts import presence
 from redrive.attempts.leases import Task
 from redrive.attempts.runtime import ClaimOptions, Runtime
-from redrive.errors import StoreError, StoreOutdated
+from redrive.errors import StoreError
 from redrive.events import ThreadedBus
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
@@ -90,8 +90,6 @@ class Worker:
     """True if it stopped because its process should be replaced by a new one."""
     lost_store = False
     """True if it stopped because its store is gone: a new process has to open it again."""
-    outdated: StoreOutdated | None = None
-    """Why it stopped, if an older Redrive wrote the store: nothing helps but `redrive migrate`."""
     _busy = 0
     _noted, _complained = False, ""
     _alive = False
@@ -350,12 +348,8 @@ class Worker:
             self._replace("the event loop of the async handlers was blocked or broken")
 
     def _leave_store(self, error: StoreError) -> None:
-        """Stop because the store is too old, or gone and a supervisor starts another process."""
-        if isinstance(error, StoreOutdated) and not self.is_stopping:
-            log.error("this worker stops: %s", error)
-            self.outdated = error
-            self.stop()
-        elif self.settings.replaced and not self.is_stopping:
+        """Stop because the store is gone and a supervisor starts another process."""
+        if self.settings.replaced and not self.is_stopping:
             log.error("the store is gone; this worker drains, and should be replaced: %s", error)
             self.lost_store = True
             self.stop()

@@ -213,8 +213,7 @@ def test_a_closed_store_says_so_and_keeps_nothing(place: Place) -> None:
     assert found(place.open()) == ["a"]
 
 
-def test_a_new_store_needs_no_migration_and_is_in_order(store: Store) -> None:
-    assert store.migrate() == []
+def test_a_new_store_is_in_order(store: Store) -> None:
     report = store.verify()
     assert (report.ok, report.jobs, report.problems) == (True, 0, [])
     add_one(store, "a")

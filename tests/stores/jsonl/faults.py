@@ -2,8 +2,7 @@
 
 Run as a program, so that it has one thread and may fork. For N = 1, 2, 3 … it forks a child that
 counts its calls to write, sync, rename and truncate, and does at the N-th what the mode says. Each
-child's ledger is printed as one line of JSON: what it was told is done, what it had begun. With a file
-of an older version each child starts with a copy of it, and only opens it: that migrates it.
+child's ledger is printed as one line of JSON: what it was told is done, what it had begun.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -106,18 +104,14 @@ def play(path: Path, ledger: int, mode: str, operations: list[Operation]) -> Non
     say("finished")
 
 
-def one(path: Path, number: int, mode: str, old: str) -> bool:
+def one(path: Path, number: int, mode: str) -> bool:
     """Play with a fault at the N-th call; returns True if the call was ever made."""
-    if old:
-        path.parent.mkdir()
-        shutil.copyfile(old, path)
-        path.chmod(0o600)
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
         fault = Fault(number, mode)
         fault.install()
-        play(path, writes, mode, [JsonlStore.verify] if old else script())
+        play(path, writes, mode, script())
         real["write"](writes, json.dumps(["calls", fault.count]).encode() + b"\n")
         os._exit(0)
     os.close(writes)
@@ -131,9 +125,9 @@ def one(path: Path, number: int, mode: str, old: str) -> bool:
     return struck
 
 
-def main(directory: str, mode: str, step: str, old: str = "") -> NoReturn:
+def main(directory: str, mode: str, step: str) -> NoReturn:
     number = 1
-    while one(Path(directory) / f"{number}" / "jobs.jsonl", number, mode, old):
+    while one(Path(directory) / f"{number}" / "jobs.jsonl", number, mode):
         number += int(step)
     sys.exit(0)
 

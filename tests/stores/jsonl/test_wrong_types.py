@@ -162,7 +162,7 @@ def test_a_header_of_wrong_types_is_damage(tmp_path: Path, fields: dict[str, obj
     first, rest = path.read_bytes().split(b"\n", 1)
     header = {**json.loads(first), **fields}
     del header["crc"], header["redrive"], header["version"]
-    front = b'{"redrive":"jsonl","version":2,"crc":"'
+    front = b'{"redrive":"jsonl","version":3,"crc":"'
     back = b'",%s\n' % json.dumps(header, separators=(",", ":"))[1:].encode()
     path.write_bytes(b"%s%08x%s" % (front, crc32(front + back), back) + rest)
     store = JsonlStore(path, clock=CLOCK)

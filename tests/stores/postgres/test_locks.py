@@ -123,7 +123,7 @@ def test_a_share_lock_stops_writers_only_and_a_settlement_is_kept(
     assert get(store, "a").state is State.COMPLETED
 
 
-@pytest.mark.parametrize("table", ["redrive_migrations", "job_rows", "notes", "ended"])
+@pytest.mark.parametrize("table", ["redrive_version", "job_rows", "notes", "ended"])
 def test_whichever_table_is_locked_nothing_waits_for_ever(
     opener: Opener, url: str, schema: str, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +218,7 @@ def test_a_submit_in_the_callers_transaction_waits_no_longer_and_leaves_its_limi
     with pgkit.connect(autocommit=False) as mine:
         for theirs in ("0", "77s", "50ms"):
             mine.execute(f"SET LOCAL lock_timeout = '{theirs}'")
-            for statement in (SHARE, "LOCK TABLE {schema}.redrive_migrations"):
+            for statement in (SHARE, "LOCK TABLE {schema}.redrive_version"):
                 with lock(schema, statement):
                     error = ended(lambda: store.add([make_job("a")], within=mine))
                 assert isinstance(error, StoreBusy)

@@ -192,7 +192,7 @@ def test_a_schema_without_a_store_is_refused_and_the_transaction_goes_on(
     with pgkit.connect() as other:
         other.execute(f"DROP FUNCTION {store._database.queries.schema}.add_within")
     mine.execute("INSERT INTO orders VALUES (1)")
-    with pytest.raises(StoreMissing, match="redrive migrate"):
+    with pytest.raises(StoreMissing, match="redrive init"):
         store.add([make_job("a")], within=mine)
     mine.commit()
     assert mine.execute("SELECT * FROM orders").fetchall() == [{"id": 1}]

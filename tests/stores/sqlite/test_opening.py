@@ -103,26 +103,37 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> 
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_store_of_a_newer_version_is_refused_when_it_is_opened(path: Path) -> None:
-    """T7, F33."""
-    SqliteStore(path).close()
-    with closing(sqlite3.connect(path)) as newer, newer:
-        newer.execute("PRAGMA user_version = 99")
-    newer.close()
-    for options in ({}, {"read_only": True}):
-        with pytest.raises(StoreForeign, match=r"newer Redrive \(schema 99.*update"):
-            SqliteStore(path, **options)
+def test_a_store_of_another_version_is_refused_and_left_alone(path: Path) -> None:
+    """F33: an open store is not written to either, by rules that are not its own."""
+    store = SqliteStore(path)
+    for version in (opening.VERSION - 1, 99):
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(StoreForeign, match=f"schema {version}"):
+            store.add([make_job("a")])
+        for options in ({}, {"read_only": True}, {"create": False}):
+            expected = (
+                rf"jobs\.db.* schema {version}, this program reads schema {opening.VERSION}\."
+            )
+            with pytest.raises(StoreForeign, match=expected):
+                SqliteStore(path, **options)
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("PRAGMA user_version").fetchone() == (version,)
+            assert other.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
 
 
-def test_a_store_that_is_migrated_while_it_is_open_is_not_written_to(
-    store: SqliteStore, path: Path
+def test_sqlite_before_strict_tables_gets_the_same_schema_without(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F33: an old worker must not write by old rules."""
-    with closing(sqlite3.connect(path)) as newer, newer:
-        newer.execute("PRAGMA user_version = 99")
-    newer.close()
-    with pytest.raises(StoreForeign, match="newer Redrive"):
-        store.add([make_job("a")])
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    store = SqliteStore(path)
+    assert store.add([make_job("a")])[0].is_new
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT sql FROM sqlite_master").fetchall()
+    schema = " ".join(sql or "" for (sql,) in rows)
+    assert "STRICT" not in schema
+    assert "WITHOUT ROWID" in schema
 
 
 def test_a_damaged_database_is_called_damaged(path: Path) -> None:
@@ -257,7 +268,7 @@ def test_less_than_full_durability_is_shown(
 def test_a_closed_store_says_so(store: SqliteStore) -> None:
     store.close()
     store.close()
-    for use in (store.counts, lambda: store.add([make_job("a")]), store.migrate):
+    for use in (store.counts, lambda: store.add([make_job("a")])):
         with pytest.raises(StoreError, match="was closed"):
             use()
 

@@ -20,7 +20,7 @@ from redrive.jobs.clock import Clock
 from redrive.stores import _files
 from redrive.stores._files import log
 from redrive.stores.index.changes import Change, Folded, Handed, Subscribed, Varied
-from redrive.stores.jsonl import lines, recovery, upgrade
+from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage
@@ -130,9 +130,7 @@ def _new_lines(journal: Journal, now: float) -> Iterator[bytes]:
     index, seq = journal.index, journal.reading.seq
     store = journal.header.store or secrets.token_hex(8)
     yield lines.header_line(Header(store, seq, index.note_version, index.last_event), now)
-    changes = (upgrade.changes if journal.is_outdated else _changes)(journal, now)
-    jobs = () if journal.is_outdated else journal.job_bodies()
-    for body in chain(map(lines.body_of, changes), jobs):
+    for body in chain(map(lines.body_of, _changes(journal, now)), journal.job_bodies()):
         seq += 1
         yield lines.line(seq, ends=True, body=body)
     yield lines.line(seq + 1, ends=True, body=lines.mark_body(seq))

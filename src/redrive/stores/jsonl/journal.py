@@ -33,7 +33,7 @@ from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage, Reading
 from redrive.stores.jsonl.warm import WarmJobs
-from redrive.stores.refusals import check_newest
+from redrive.stores.refusals import check_version
 
 _BOM = b"\xef\xbb\xbf"
 SYNC_EVERY = 1.0
@@ -77,11 +77,6 @@ class Journal:
         """True if the file has bytes that are not known to be on the disk."""
         ours = not (self.read_only or self._stale or self.refusal or self.lost)
         return ours and self.reading.synced < self.reading.seq
-
-    @property
-    def is_outdated(self) -> bool:
-        """Return True if an older Redrive wrote the file: rewriting it brings it up to this version."""
-        return self.header.version < lines.VERSION
 
     def create(self) -> None:
         """Make the file with its first line, unless it has one. Under the lock only."""
@@ -188,7 +183,9 @@ class Journal:
         raw = os.pread(self.descriptor, recovery.HEADER, 0)
         first = raw[: raw.find(b"\n") + 1] or raw
         bare = recovery.plain(first.removeprefix(_BOM))
-        check_newest(f"jsonl:{self.place}", lines.newer_version(bare) or 0, lines.VERSION)
+        version = lines.version_of(bare)
+        if version is not None:
+            check_version(f"jsonl:{self.place}", version, lines.VERSION)
         header = lines.read_header(bare)
         edited = bare != first
         self.refusal = self._broken

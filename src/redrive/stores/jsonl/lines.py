@@ -1,6 +1,6 @@
 """The lines of a journal: how each is written, checked and read back.
 
-    {"redrive":"jsonl","version":2,"crc":"…","store":"…","seq":0,"notes":0,"created":"…"}
+    {"redrive":"jsonl","version":3,"crc":"…","store":"…","seq":0,"notes":0,"created":"…"}
     {"crc":"1a2b3c4d","seq":1,"end":1,"job":{…},"history":[…],"payload":{…}}
     {"crc":"…","seq":2,"end":1,"mark":{"synced":1}}
 
@@ -40,10 +40,10 @@ from redrive.stores.index.changes import Change
 from redrive.stores.outbox_verbs import SentAlert
 from redrive.stores.record_codec import more_from
 
-VERSION = 2
+VERSION = 3
 
-_HEADER = re.compile(rb'\{"redrive":"jsonl","version":(\d+),"crc":"([0-9a-f]{8})",')
-_NEWER = re.compile(rb'\{"redrive":"jsonl","version":(\d+)\b')
+_VERSION = re.compile(rb'\{"redrive":"jsonl","version":(\d+)\b')
+_HEADER = re.compile(rb'\{"redrive":"jsonl","version":%d,"crc":"([0-9a-f]{8})",' % VERSION)
 _LINE = re.compile(rb'\{"crc":"([0-9a-f]{8})","seq":(\d{1,18}),"end":([01]),"([a-z]+)":')
 _TEXT = rb'"([^"\\]*)"'
 _TIME = rb"\d+\.\d+"
@@ -90,7 +90,6 @@ class Header(NamedTuple):
     """The highest version any note has had; those that are gone must not come back."""
     events: int = 0
     """The highest number any event has had; the same holds for these."""
-    version: int = VERSION
 
 
 class Line(NamedTuple):
@@ -106,9 +105,8 @@ class Line(NamedTuple):
 def header_line(header: Header, now: float) -> bytes:
     """Write the first line of a journal."""
     created = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-    fields = header._asdict()
-    front = b'{"redrive":"jsonl","version":%d,"crc":"' % fields.pop("version")
-    rest = encode({**fields, "created": created})[1:].encode()
+    front = b'{"redrive":"jsonl","version":%d,"crc":"' % VERSION
+    rest = encode({**header._asdict(), "created": created})[1:].encode()
     back = b'",%s\n' % rest
     return b"%s%08x%s" % (front, crc32(front + back), back)
 
@@ -118,22 +116,21 @@ def read_header(raw: bytes) -> Header | None:
     found = _HEADER.match(raw)
     if found is None or not raw.endswith(b"}\n"):
         return None
-    checked = raw[: found.start(2)] + raw[found.end(2) :]
-    if b"%08x" % crc32(checked) != found[2]:
+    checked = raw[: found.start(1)] + raw[found.end(1) :]
+    if b"%08x" % crc32(checked) != found[1]:
         return None
     try:
         data = json.loads(raw)
         check_types(Header, data)
-        events = data.get("events", 0)
-        return Header(data["store"], data["seq"], data["notes"], events, data["version"])
+        return Header(data["store"], data["seq"], data["notes"], data["events"])
     except (KeyError, ValueError, TypeError):
         return None
 
 
-def newer_version(raw: bytes) -> int | None:
-    """Return the version of a journal that this Redrive is too old for."""
-    found = _NEWER.match(raw)
-    return int(found[1]) if found and int(found[1]) > VERSION else None
+def version_of(raw: bytes) -> int | None:
+    """Return the version in the first line of a journal, whole or not."""
+    found = _VERSION.match(raw)
+    return int(found[1]) if found else None
 
 
 def line(seq: int, *, ends: bool, body: bytes) -> bytes:

@@ -19,7 +19,6 @@ from redrive.stores import _files
 from redrive.stores._combine import Combiner, Operation
 from redrive.stores._files import FileLock, log
 from redrive.stores._wake import Hints
-from redrive.stores.contract import MIGRATED_ON_OPENING
 from redrive.stores.counting import Backlog
 from redrive.stores.index.base import Drafted
 from redrive.stores.index.changes import Change
@@ -29,7 +28,7 @@ from redrive.stores.index.outbox import Place
 from redrive.stores.jsonl import audit, compact, lines
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.listening import HintListener
-from redrive.stores.refusals import check_version, closed
+from redrive.stores.refusals import closed
 from redrive.stores.report import Report
 
 R = TypeVar("R")
@@ -100,7 +99,6 @@ class JsonlStore(EngineStore):
     def _open(self, *, create: bool) -> None:
         if self._read_only:
             self._journal.refresh(locked=False)
-            self._check_version()
             return
         with self._lock.held():
             compact.remove_leftover(self._place)
@@ -108,24 +106,6 @@ class JsonlStore(EngineStore):
                 self._journal.create()
             self._journal.refresh(locked=True)
             compact.if_doubtful(self._journal, self._clock)
-            if len(self._journal.index.entries) <= MIGRATED_ON_OPENING:
-                self._upgrade()
-
-    def _upgrade(self) -> list[str]:
-        """Write a file of an older version anew; a damaged one is left to `repair`. Under the lock."""
-        journal = self._journal
-        if not journal.is_outdated or journal.refusal is not None:
-            return []
-        compact.compact(journal, self._clock.now())
-        return [f"{len(journal.index.entries)} jobs written anew as version {lines.VERSION}"]
-
-    def _check_version(self) -> None:
-        if self._journal.is_outdated:  # a file that cannot be read has no version
-            check_version(self.url, self._journal.header.version, lines.VERSION)
-
-    def migrate(self) -> list[str]:
-        """Bring an older file up to this version; returns the steps taken."""
-        return self._alone(self._upgrade)
 
     def after_fork(self) -> None:
         """In a forked child: let go of what is the parent's, and open it again when asked."""
@@ -208,8 +188,6 @@ class JsonlStore(EngineStore):
         durable = False
         for one in batch:
             try:
-                if self._journal.is_outdated and _kind(one) != "chore":
-                    self._check_version()
                 one.result = one.work(None)
                 durable = durable or one.durable
             except Exception as error:  # noqa: BLE001 - it is that caller's alone

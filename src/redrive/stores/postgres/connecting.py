@@ -21,8 +21,6 @@ SHORT = 30.0
 """Seconds for the answer to what is quick: to begin, to commit, to add, claim or end jobs."""
 LONG = 600.0
 """Seconds for the answer to a statement that may look through all jobs."""
-MIGRATING = 3600.0
-"""Seconds for one step of a migration."""
 _CANCELLING = 2.0
 
 

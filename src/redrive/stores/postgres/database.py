@@ -21,7 +21,7 @@ from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
 from redrive.errors import StoreError, StoreLost
 from redrive.jobs.clock import Clock
 from redrive.stores.postgres.address import Address
-from redrive.stores.postgres.connecting import LONG, MIGRATING, BoundedConnection, connect
+from redrive.stores.postgres.connecting import LONG, BoundedConnection, connect
 from redrive.stores.postgres.errors import is_passing, locked, translate
 from redrive.stores.postgres.pool import Pool
 from redrive.stores.postgres.tx import Connection, Line, PostgresTx, line_on, queries_for
@@ -31,9 +31,7 @@ from redrive.stores.sql.tx import Row
 R = TypeVar("R")
 
 _LONGEST_PAUSE = 1.0
-_FOR_MIGRATIONS = 60.0
-"""Seconds to wait for another program that migrates, or for locks in the way of a migration."""
-_UNCHECKED = frozenset({"begin_migration", "begin_opening"})
+_UNCHECKED = frozenset({"begin_alone", "begin_opening"})
 """Transactions that may find another version of the schema, or none."""
 _SECOND_LOOKS = (0.0, 0.05)
 """Seconds before each look for what a statement did whose answer was lost: it may just begin."""
@@ -101,11 +99,8 @@ class Database:
         return self._persist(lambda: self._commit("begin_read", work))
 
     def alone(self, work: Callable[[PostgresTx], R]) -> R:
-        """Run work while no other program migrates this schema."""
-        return self._persist(
-            lambda: self._commit("begin_migration", work, MIGRATING),
-            patience=max(self._patience, _FOR_MIGRATIONS),
-        )
+        """Run work while no other program creates or changes what is in this schema."""
+        return self._persist(lambda: self._commit("begin_alone", work))
 
     def opening(self, work: Callable[[PostgresTx], R]) -> R:
         """Run work that reads, though there may be no schema; a server that is away is an error at once."""
@@ -236,13 +231,11 @@ class Database:
             "it is not known if the change was made: check before you repeat it"
         )
 
-    def _commit(
-        self, begin: str, work: Callable[[PostgresTx], R], limit: float = LONG
-    ) -> _Outcome[R]:
+    def _commit(self, begin: str, work: Callable[[PostgresTx], R]) -> _Outcome[R]:
         with self.pool.line() as kept:
             line = line_on(kept.connection)
             try:
-                with _allowing(kept.connection, limit, self._begun(line, begin)) as tx:
+                with _allowing_long(kept.connection, self._begun(line, begin)) as tx:
                     answer = work(tx)
             except BaseException:
                 _roll_back(line)
@@ -272,10 +265,10 @@ class Database:
 
 
 @contextlib.contextmanager
-def _allowing(connection: Connection, limit: float, tx: PostgresTx) -> Generator[PostgresTx]:
-    """Let each statement of a transaction take so many seconds."""
+def _allowing_long(connection: Connection, tx: PostgresTx) -> Generator[PostgresTx]:
+    """Let each statement of a transaction look through all jobs."""
     bounded = cast("BoundedConnection", connection)
-    usual, bounded.limit = bounded.limit, limit
+    usual, bounded.limit = bounded.limit, LONG
     try:
         yield tx
     finally:

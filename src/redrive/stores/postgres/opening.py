@@ -6,39 +6,28 @@ empty. Settings that our promises rest on are read, not assumed.
 
 from __future__ import annotations
 
-from functools import partial
-
 from redrive.errors import StoreForeign, StoreMissing
 from redrive.stores.contract import Durability
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.tx import PostgresTx, script_named
-from redrive.stores.postgres.upgrade import upgrade
 
 
-def open_schema(database: Database, *, create: bool, read_only: bool, migrating: bool) -> None:
-    """Make sure that the schema is a store of this version; bring it there if that is allowed.
+def open_schema(database: Database, *, create: bool) -> None:
+    """Make sure that the schema is a store of this version; create it if that is allowed.
 
-    A server that cannot be reached is an error at once: most likely its name is wrong. A store of an
-    older version that has jobs is left as it is: `migrate` changes it, everybody else gets StoreOutdated.
+    A server that cannot be reached is an error at once: most likely its name is wrong.
     """
-    version, has_jobs = database.opening(lambda tx: _found(tx, database))
-    if version == 0 and (read_only or not create):
+    version = database.opening(lambda tx: _version(tx, database))
+    if version:
+        database.check_version(version)
+    elif create:
+        database.alone(lambda tx: _create(tx, database))
+    else:
         msg = (
             f"no store at {database.address.url}; `redrive init` creates one, or name another "
             "with --store"
         )
         raise StoreMissing(msg)
-    is_older = version < database.queries.version
-    if version == 0 or (is_older and not (has_jobs or read_only or migrating)):
-        migrate(database)
-    elif not (is_older and migrating):
-        database.check_version(version)
-
-
-def _found(tx: PostgresTx, database: Database) -> tuple[int, bool]:
-    """Return the version, and whether there are jobs."""
-    version = _version(tx, database)
-    return version, version > 0 and tx.one("any_job") is not None
 
 
 def _version(tx: PostgresTx, database: Database) -> int:
@@ -56,34 +45,18 @@ def _version(tx: PostgresTx, database: Database) -> int:
     return 0
 
 
-def migrate(database: Database) -> list[str]:
-    """Make the schema, or bring an older one to this version, in one transaction.
-
-    Two programs may start at once: they take turns, and the second finds the work done.
-    """
-    step = database.alone(partial(_migrate, database))
-    if step == "0002_states":
-        database.direct(lambda tx: tx.run("analyze"))
-    return [step] if step else []
-
-
-def _migrate(database: Database, tx: PostgresTx) -> str | None:
+def _create(tx: PostgresTx, database: Database) -> None:
+    """Create the tables, unless a program that started at the same time has done so."""
     version, schema = _version(tx, database), database.queries.schema
-    if version >= database.queries.version:
+    if version:
         database.check_version(version)
-        return None
+        return
     exists, *_ = tx.one("found") or (False,)
     if not exists:
         tx.run("make_schema")
-    if version:
-        upgrade(database, tx)
-        name = "0002_states"
-    else:
-        tx.script(script_named("tables", schema))
-        tx.script(script_named("functions", schema))
-        name = "0002_jobs"
-    tx.run("record_migration", (database.queries.version, name, tx.now()))
-    return name
+    tx.script(script_named("tables", schema))
+    tx.script(script_named("functions", schema))
+    tx.run("record_version", (database.queries.version, tx.now()))
 
 
 def durability_of(database: Database) -> Durability:

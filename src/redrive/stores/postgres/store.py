@@ -60,7 +60,6 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
 
     `patience` is how many seconds to wait for locks that others hold, or for a server that is away; by
     default what the URL says (`?max_wait=`), else 15. The last try may take 4 seconds more.
-    `migrating` opens an older store for `migrate`; without it one that has jobs is StoreOutdated.
     `clock` is for tests: one that stands still counts in place of the database's. The machine's own
     never does.
     """
@@ -76,7 +75,6 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         clock: Clock | None = None,
         patience: float | None = None,
         read_only: bool = False,
-        migrating: bool = False,
     ) -> None:
         address = read_url(url)
         self.url = address.url
@@ -94,9 +92,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         self._settler = settling.Settler(self._database, self._places, self._backlog)
         weakref.finalize(self, self._database.pool.close)
         try:
-            opening.open_schema(
-                self._database, create=create, read_only=read_only, migrating=migrating
-            )
+            opening.open_schema(self._database, create=create and not read_only)
             self.durability = opening.durability_of(self._database)
         except BaseException:
             self._database.pool.close()
@@ -332,11 +328,6 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         """Look at everything that is stored and say what is wrong. Changes nothing."""
         facts = {"store": self.url, "durability": self.durability}
         return self._database.read(lambda tx: audit.verify(tx, self.url, facts))
-
-    def migrate(self) -> list[str]:
-        """Bring an older store up to this version; returns the steps taken."""
-        self._check_writable()
-        return opening.migrate(self._database)
 
     def make_view(self, name: str, handler: str, columns: Sequence[str] | None = None) -> str:
         """Show a handler's jobs as a table; return the view's name with its schema. See `view`."""

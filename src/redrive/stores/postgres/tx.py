@@ -27,7 +27,7 @@ from redrive.stores.sql.tx import Args, Row, Tx, load_queries
 
 Connection = psycopg.Connection[Any]
 
-VERSION = 2
+VERSION = 3
 """The version of the schema that we write."""
 _CALLED = ("store_jobs", "settle_jobs")
 _FORMATS = (Format.TEXT, Format.BINARY, Format.BINARY, Format.BINARY, Format.TEXT)
@@ -182,7 +182,7 @@ class PostgresTx(Tx):
         return "utf-8" if encoding == "ascii" else encoding  # a database that does not care
 
     def script(self, text: str) -> None:
-        """Run the statements of a migration."""
+        """Run the statements of a script."""
         self._cursor.execute(text.encode(), prepare=False)
 
     def alone(self, what: str) -> None:

@@ -26,8 +26,6 @@ _OWN = {
 }
 _MARK = "Redrive: the jobs of "
 _COLUMNS = "; columns "
-_BEFORE = ("article_id=payload.article_id",)
-"""The columns of a view that was created before they could be chosen."""
 _KINDS = {
     "r": "a table",
     "p": "a table",
@@ -87,7 +85,8 @@ def _make(
     if not tx.one("has_schema", (schema,)):
         msg = f"the database has no schema {schema}; create it first, or name another"
         raise UsageError(msg)
-    known = {(where, view): comment for where, view, comment in _commented(tx, database)}
+    views = tx.all("our_views", (_MARK + "%", database.address.schema))
+    known = {(where, view): comment for where, view, comment in views}
     comment = known.get(place, "")
     for where, kind in tx.all("named_so", (name, schema)):
         if where == schema or (where, name) not in known:
@@ -100,37 +99,24 @@ def _make(
             f"(DROP VIEW {schema}.{name}), or name another view"
         )
         raise UsageError(msg)
-    make_anew(database, place, (handler, had if columns is None else columns), tx)
+    _replace(database, place, handler, had if columns is None else columns, tx)
     return f"{schema}.{name}"
-
-
-def ours(
-    tx: PostgresTx, database: Database
-) -> list[tuple[tuple[str, str], tuple[str, tuple[str, ...]]]]:
-    """Return the views of this store: schema and name, and what each shows."""
-    return [((schema, name), _read(text)) for schema, name, text in _commented(tx, database)]
-
-
-def _commented(tx: PostgresTx, database: Database) -> list[tuple[str, str, str]]:
-    return tx.all("our_views", (_MARK + "%", database.address.schema))
 
 
 def _read(comment: str) -> tuple[str, tuple[str, ...]]:
     """Return the handler and the columns that the comment on a view has."""
-    handler, mark, columns = comment.removeprefix(_MARK).rpartition(_COLUMNS)
-    if not mark:
-        return columns, _BEFORE
+    handler, _, columns = comment.removeprefix(_MARK).rpartition(_COLUMNS)
     return handler, () if columns == "none" else tuple(columns.split(", "))
 
 
-def make_anew(
+def _replace(
     database: Database,
     place: tuple[str, str],
-    shows: tuple[str, tuple[str, ...]],
+    handler: str,
+    columns: tuple[str, ...],
     tx: PostgresTx,
 ) -> None:
     """Create a view, or replace it; its grants stay."""
-    handler, columns = shows
     script = files("redrive.stores").joinpath("sql", "postgres", "views", "queue.sql")
     comment = f"{_MARK}{handler}{_COLUMNS}{', '.join(columns) or 'none'}"
     made = SQL(script.read_text("utf-8")).format(  # pyright: ignore[reportArgumentType]
@@ -140,7 +126,6 @@ def make_anew(
         handler=Literal(handler),
         comment=Literal(comment),
         channel=Literal(database.address.channel),
-        version=Literal(database.queries.version),
     )
     tx.script(made.as_string(None))
 

@@ -107,7 +107,7 @@ class Adding:
         if not exists:
             msg = (
                 f"the connection given as `within` sees no store of this version in the schema "
-                f"{self.database.address.schema!r} of {name!r}; `redrive migrate` makes it current"
+                f"{self.database.address.schema!r} of {name!r}; `redrive init` creates one"
             )
             raise StoreMissing(msg)
 

@@ -26,7 +26,6 @@ from redrive.jobs import logger
 from redrive.jobs.clock import Clock
 from redrive.stores._combine import Combiner, Operation, within_itself
 from redrive.stores._files import FileLock
-from redrive.stores.contract import MIGRATED_ON_OPENING
 from redrive.stores.refusals import check_version, closed, not_writable
 from redrive.stores.sqlite import opening, unanswered
 from redrive.stores.sqlite.errors import KNOWN, translate, translated
@@ -52,7 +51,6 @@ class Settings:
     patience: float
     read_only: bool
     relaxed: bool
-    migrating: bool
 
 
 class SqliteFile:
@@ -132,12 +130,6 @@ class SqliteFile:
                 reader.execute("ROLLBACK")
             if not keep:
                 reader.close()
-
-    def migrate(self) -> list[str]:
-        """Take the steps to this version that are missing."""
-        return self._exclusively(
-            opening.migrate, self.place, self.settings.clock.now(), at_most=None
-        )
 
     def synchronous(self) -> int:
         """Return how durable commits are synced."""
@@ -239,8 +231,7 @@ class SqliteFile:
         unanswered.clear(self.place)
         writer = opening.open_writer(self.place, self.settings.patience)
         try:
-            at_most = None if self.settings.migrating else MIGRATED_ON_OPENING
-            opening.migrate(writer, self.place, self.settings.clock.now(), at_most=at_most)
+            opening.create_schema(writer, self.place)
         except BaseException:
             writer.close()
             raise

@@ -12,10 +12,9 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from redrive.errors import StoreDamaged, StoreError, StoreFull, StoreMissing
+from redrive.errors import StoreDamaged, StoreError, StoreMissing
 from redrive.stores._files import open_private
-from redrive.stores.refusals import check_newest, check_version
-from redrive.stores.sqlite import upgrade
+from redrive.stores.refusals import check_version
 from redrive.stores.sqlite.errors import foreign
 
 APPLICATION_ID = 0x52647276  # `Rdrv` in the file's header: how `file` and we recognise a store
@@ -23,7 +22,7 @@ APPLICATION_ID = 0x52647276  # `Rdrv` in the file's header: how `file` and we re
 FULL, NORMAL = 2, 1
 """`PRAGMA synchronous`: synced at every commit, or only when the log is taken over."""
 
-VERSION = 2  # the version of the schema that this program reads and writes
+VERSION = 3  # the version of the schema that this program reads and writes
 SCHEMA = Path(__file__).parent.parent.joinpath("sql", "sqlite", "schema.sql").read_text("utf-8")
 
 _STRICT_SINCE = (3, 37)
@@ -193,7 +192,7 @@ def version_of(connection: sqlite3.Connection, place: Path) -> int:
         return 0
     if mark != APPLICATION_ID:
         raise foreign(place, "it is a SQLite database of another program")
-    check_newest(url_of(place), version, VERSION)
+    check_version(url_of(place), version, VERSION)
     return int(version)
 
 
@@ -204,81 +203,33 @@ def url_of(place: Path) -> str:
 
 def check_readable(connection: sqlite3.Connection, place: Path) -> None:
     """Make sure that a file opened for reading has the schema our queries are for."""
-    version = version_of(connection, place)
-    if version == 0:
+    if version_of(connection, place) == 0:
         raise _empty(place)
-    check_version(url_of(place), version, VERSION)
 
 
 def _empty(place: Path) -> StoreMissing:
     return StoreMissing(f"no store at {place}: it is empty; `redrive init` creates one")
 
 
-def migrate(
-    connection: sqlite3.Connection, place: Path, now: float, *, at_most: int | None
-) -> list[str]:
-    """Make the schema, or bring that of an older version up to this one; returns the steps taken.
-
-    StoreOutdated, and nothing is changed, if the store has more than `at_most` jobs.
-    """
+def create_schema(connection: sqlite3.Connection, place: Path) -> None:
+    """Create the tables in an empty file."""
     if version_of(connection, place) == VERSION:
-        return []
-    connection.execute("PRAGMA legacy_alter_table = 1")  # what refers to a renamed table stays so
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = version_of(connection, place)  # another may have been faster
-        if version == 1:
-            _check_old(connection, place, at_most)
-            upgrade.upgrade(connection, statements(SCHEMA), now)
-        elif version == 0:
-            for statement in statements(SCHEMA):
+        if version_of(connection, place) == 0:  # another process may have been faster
+            for statement in _statements(SCHEMA):
                 connection.execute(statement)
-        step = _STEPS[version]
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-        connection.execute(f"PRAGMA user_version = {VERSION:d}")
-        if step:
-            connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (VERSION, step, now))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+            connection.execute(f"PRAGMA user_version = {VERSION:d}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    finally:
-        connection.execute("PRAGMA legacy_alter_table = 0")
-    return [step] if step else []
 
 
-_STEPS = {0: "0002_new", 1: "0002_from_1", VERSION: ""}
-"""What is done for a store of each version, as the table `migrations` has it."""
-
-
-def _check_old(connection: sqlite3.Connection, place: Path, at_most: int | None) -> None:
-    """Refuse to upgrade a store of version 1 that is too large to do so now, or for its disk."""
-    jobs, failures = connection.execute(
-        "SELECT count(*), total(length(failure)) FROM jobs"
-    ).fetchone()
-    if at_most is not None and jobs > at_most:
-        check_version(url_of(place), 1, VERSION)
-    needed, free = int(jobs * _BYTES_A_JOB + 2 * failures), free_bytes(place)
-    if free < needed:
-        raise StoreFull(
-            f"{place} needs about {needed:,} bytes of free disk for the migration to schema {VERSION}; "
-            f"found {free:,}. Free space, then run `redrive migrate --store {place}`; nothing was "
-            "changed"
-        )
-
-
-_BYTES_A_JOB = 1000
-"""What an upgrade writes for each job into the log and the file, without failures: 500 were measured."""
-
-
-def free_bytes(place: Path) -> int:
-    """Return how many bytes may still be written to the disk of a file."""
-    found = os.statvfs(place.parent)
-    return found.f_bavail * found.f_frsize
-
-
-def statements(script: str) -> list[str]:
+def _statements(script: str) -> list[str]:
     """Cut a script into statements: Python's own way to run one would commit in between."""
     if sqlite3.sqlite_version_info < _STRICT_SINCE:
         script = script.replace(") STRICT, ", ") ").replace(") STRICT;", ");")

@@ -46,8 +46,7 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
     """A store in one file, made if it is missing.
 
     `patience` is how many seconds to wait for other processes. `durability="relaxed"` gives up the
-    sync at every submit: a power cut may then lose the last ones. `migrating` brings an older store
-    up to this version however many jobs it has; without it a large one is StoreOutdated.
+    sync at every submit: a power cut may then lose the last ones.
     """
 
     schema = opening.VERSION
@@ -62,7 +61,6 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
         patience: float = _files.PATIENCE,
         read_only: bool = False,
         durability: Literal["full", "relaxed"] = "full",
-        migrating: bool = False,
     ) -> None:
         place = _files.prepare(
             Path(path), create=create and not read_only, allow_network=allow_network
@@ -81,7 +79,6 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
                 patience=patience,
                 read_only=read_only,
                 relaxed=durability == "relaxed",
-                migrating=migrating,
             )
         )
         self._file.open()
@@ -253,10 +250,6 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
         """Look at everything that is stored and say what is wrong. Changes nothing."""
         facts = {"store": self.url, "durability": self.durability}
         return self._file.read(lambda tx: audit.verify(tx, self._file.place, facts))
-
-    def migrate(self) -> list[str]:
-        """Bring an older store up to this version; opening it for writing does so too."""
-        return self._file.migrate()
 
     def close(self) -> None:
         """Write the counts that wait here, and let go of the file; twice is fine."""

@@ -1,7 +1,7 @@
 -- name: glance -- What every transaction begins by looking at: the time, and whether the schema is still
 -- ours. No float8: these answers come as text, which a session may be set to round.
 SELECT extract(epoch FROM clock_timestamp()),
-    (SELECT max(version) FROM {schema}.redrive_migrations)
+    (SELECT max(version) FROM {schema}.redrive_version)
 
 -- name: bounded -- Wait at most 4 s for each lock in this transaction. A statement of its own, before
 -- any table is named: the server locks the tables of a statement before it evaluates anything in it.
@@ -55,7 +55,7 @@ SELECT current_database()::text,
 -- name: server_id -- What tells this server from all others but its own replicas and copies of its files.
 SELECT system_identifier::text FROM pg_control_system()
 
--- name: begin_migration -- A transaction of one program at a time, though there may be no schema yet.
+-- name: begin_alone -- A transaction of one program at a time, though there may be no schema yet.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 {bounded};
 SELECT extract(epoch FROM clock_timestamp()), 0,
@@ -73,11 +73,11 @@ LISTEN "{channel}"
 
 -- name: found -- What there is in place of a store: the schema, our mark, and how many tables and views.
 SELECT to_regnamespace('{schema}') IS NOT NULL,
-    to_regclass('{schema}.redrive_migrations') IS NOT NULL,
+    to_regclass('{schema}.redrive_version') IS NOT NULL,
     (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('{schema}'))
 
--- name: schema_version -- Which migration was the last.
-SELECT max(version) FROM {schema}.redrive_migrations
+-- name: schema_version -- The version of the schema.
+SELECT max(version) FROM {schema}.redrive_version
 
 -- name: size -- The bytes of our tables and their indexes.
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::int8 FROM pg_class
@@ -86,8 +86,8 @@ WHERE relnamespace = to_regnamespace('{schema}') AND relkind = 'r'
 -- name: make_schema -- A place for our tables.
 CREATE SCHEMA {schema}
 
--- name: record_migration -- Note a step down.
-INSERT INTO {schema}.redrive_migrations (version, name, at) VALUES (%s, %s, %s)
+-- name: record_version -- Note which version of the schema this is.
+INSERT INTO {schema}.redrive_version (version, at) VALUES (%s, %s)
 
 -- name: durability -- The settings that decide whether a commit survives a power cut.
 SELECT current_setting('fsync'), current_setting('full_page_writes'),
@@ -113,9 +113,3 @@ FROM (
 ) AS l JOIN pg_stat_activity AS a USING (pid)
 ORDER BY waits, weight < 3, weight < 5, a.xact_start, pid
 LIMIT 3
-
--- name: any_job -- Something if there is a job.
-SELECT 1 FROM {schema}.jobs LIMIT 1
-
--- name: analyze -- Let the planner know what a migration has made of the tables.
-ANALYZE {schema}.jobs, {schema}.open, {schema}.ended, {schema}.attempts

@@ -1,4 +1,4 @@
--- Version 2. Columns are what SQL searches, sorts or fences by; `given` (never changed) and `more`
+-- Columns are what SQL searches, sorts or fences by; `given` (never changed) and `more`
 -- (changed by transitions) are sparse JSON (`record_codec`), null when there is nothing to say.
 CREATE TABLE jobs (
     n INTEGER PRIMARY KEY,
@@ -105,4 +105,3 @@ CREATE TABLE plan_chunks (plan TEXT NOT NULL, chunk INTEGER NOT NULL, jobs TEXT 
 CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL, version INTEGER NOT NULL, expires REAL) STRICT, WITHOUT ROWID;
 CREATE TABLE note_versions (last INTEGER NOT NULL) STRICT;
 INSERT INTO note_versions (last) VALUES (0);
-CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, at REAL NOT NULL) STRICT;

@@ -1,7 +1,7 @@
 -- name: check_pages -- Whether the file's pages and indexes hang together.
 PRAGMA integrity_check(20)
 
--- name: schema_version -- Which migration was the last.
+-- name: schema_version -- The version of the schema.
 PRAGMA user_version
 
 -- name: journal_mode -- How commits are written.

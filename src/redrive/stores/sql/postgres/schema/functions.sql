@@ -6,7 +6,7 @@
 -- Refuses a caller whose version the schema has left behind.
 CREATE OR REPLACE FUNCTION {schema}.check_version(known integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > known) THEN
+    IF EXISTS (SELECT FROM {schema}.redrive_version WHERE version > known) THEN
         RAISE EXCEPTION 'written by a newer Redrive' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 END

@@ -1,4 +1,4 @@
--- Version 2: jobs and their states, groups and counts, events, actions, notes.
+-- Jobs and their states, groups and counts, events, actions, notes.
 --
 -- The body of a job is written once; its state is one row, in `open` or in `ended`, under the same number n.
 -- A change of state takes the row out of one table and puts one into the other, so nothing with an
@@ -127,7 +127,7 @@ CREATE TABLE {schema}.plan_chunks (plan text COLLATE "C" NOT NULL, chunk integer
 CREATE TABLE {schema}.notes (name text COLLATE "C" PRIMARY KEY, value text NOT NULL, version bigint NOT NULL, expires float8);
 CREATE TABLE {schema}.note_versions (last bigint NOT NULL);
 INSERT INTO {schema}.note_versions (last) VALUES (0);
-CREATE TABLE {schema}.redrive_migrations (version integer PRIMARY KEY, name text NOT NULL, at float8 NOT NULL);
+CREATE TABLE {schema}.redrive_version (version integer PRIMARY KEY, at float8 NOT NULL);
 
 -- The state of a job from either table, in one shape. Never filtered or sorted as a whole.
 CREATE VIEW {schema}.states AS

@@ -14,10 +14,7 @@ DECLARE
     past json;
     action bigint;
 BEGIN
-    IF EXISTS (SELECT FROM {schema}.redrive_migrations WHERE version > {version}) THEN
-        RAISE EXCEPTION 'the view % is older than its store; make it anew: `redrive init --view %.% --handler NAME`',
-            TG_TABLE_NAME, TG_TABLE_SCHEMA, TG_TABLE_NAME USING ERRCODE = 'object_not_in_prerequisite_state';
-    ELSIF TG_OP = 'INSERT' THEN
+    IF TG_OP = 'INSERT' THEN
         RAISE EXCEPTION 'no job is inserted here; the program does it: `HANDLER.submit(...)`'
             USING ERRCODE = 'feature_not_supported';
     ELSIF TG_OP = 'DELETE' THEN

@@ -74,10 +74,6 @@ RIGS: dict[str, Rig] = {
     ),
     "locks": Rig(full="rigs/locks.py", short="rigs/locks.py --short"),
     "locks-control": Rig(full="rigs/locks.py --control", short="rigs/locks.py --control"),
-    "slow-clients": Rig(full="rigs/slow_clients.py", short="rigs/slow_clients.py --short"),
-    "slow-clients-control": Rig(
-        full="rigs/slow_clients.py --control", short="rigs/slow_clients.py --control"
-    ),
     "evil": Rig(full="rigs/evil.py", short="rigs/evil.py --short"),
     "evil-control": Rig(full="rigs/evil.py --control", short="rigs/evil.py --control"),
     "mask-oracle": Rig(full="rigs/mask_oracle.py", short="rigs/mask_oracle.py --short"),

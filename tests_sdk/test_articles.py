@@ -13,13 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import anthropic
-import openai
 import pytest
 
 from modelkit import ARTICLE, CLAUDE, KEY, OPENAI, Desk, check, desk_of
-from redrive import fallback
-from redrive.in_place import client_retries as patience
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples/articles.py"
 COMMON = [
@@ -47,7 +43,6 @@ def desk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> Iterator[Desk]:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(patience, "_warned", set())
     with desk_of(load(), tmp_path / "queue.jsonl") as made:
         made.module.SECONDS = 0.3
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -72,7 +67,6 @@ def test_every_combination_of_the_two_ends_as_it_should(
 ) -> None:
     check(desk, first, second, lambda: caplog.text)
     assert desk.asked == (1, 0 if first == "ok" else 1), "one try each, none by the clients"
-    assert "retries by itself" not in caplog.text
     assert KEY not in (tmp_path / "queue.jsonl").read_text("utf-8")
 
 
@@ -89,27 +83,3 @@ def test_hints_of_both_reach_the_cool_downs(desk: Desk) -> None:
     assert not desk.run(ARTICLE)
     left = {note.name: note.expires_in for note in desk.app.store.notes("pause:")}
     assert left == {"pause:provider:openai": 20, "pause:provider:claude": 35}
-
-
-def test_a_client_that_retries_by_itself_is_warned_of_before_and_after(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Seen on the client where it can be, else by the requests that it repeated."""
-    eager = anthropic.Anthropic(base_url=desk.claude.url, api_key="x", max_retries=1)
-    desk.say("overloaded", "overloaded")
-
-    def ask_openai() -> object:
-        client = openai.OpenAI(base_url=desk.openai.url, api_key="x", max_retries=1)
-        return client.post("/x", body={}, cast_to=object)
-
-    def ask_claude() -> object:
-        return eager.post("/x", body={}, cast_to=object)
-
-    with pytest.raises(ExceptionGroup):
-        fallback(openai=ask_openai, claude=ask_claude)()
-    said = [one.getMessage() for one in caplog.records if "retries by itself" in one.getMessage()]
-    assert [one.partition(";")[0] for one in said] == [
-        "the client of provider claude retries by itself (max_retries=1)",
-        "the client of provider openai retries by itself (1 × just now)",
-    ]
-    eager.close()

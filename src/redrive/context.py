@@ -21,10 +21,7 @@ class Current:
     deadline: float | None = None
     """When its time is up (seconds since 1970), if the handler has a time limit."""
     hurried: bool = False
-    """True if a person asked to run it now: waits, pauses and cooldowns do not count.
-
-    `fallback` sets it when it finds that a person's retry covers this attempt.
-    """
+    """True in a pass with `ignore_backoff`: waits, pauses and cooldowns do not count."""
     store: Callable[[], Store] | None = field(default=None, repr=False)
     """Opens the store that the job is in, for what is shared with other workers."""
     rules: Sequence[When] = field(default=(), repr=False)

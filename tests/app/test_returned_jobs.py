@@ -16,7 +16,6 @@ import pytest
 from redrive import GiveUp, Policy, Redrive, RetryLater, constant, fallback, when
 from redrive.desk import waits
 from redrive.errors import AllProvidersFailed
-from redrive.jobs.job import Action
 from redrive.worker.passes import Pass
 from stores.contract.kinds import KINDS, Kind, Place
 from workkit import until
@@ -218,105 +217,38 @@ def test_jobs_behind_a_bad_one_are_done(shop: Shop) -> None:
     assert shop.app.get(bad.id).reason in {"exhausted", "expired"}
 
 
-# A person's retry
-
-
-def test_a_persons_retry_asks_once_and_the_mark_survives_the_process(shop: Shop) -> None:
+def test_a_person_ends_the_cooldown_and_retries(shop: Shop) -> None:
     shop.cool()
     job = shop.handle.submit("a")
-    assert shop.app.run_due().returned == 1
+    shop.app.run_due()
     shop.app.desk.retry(job.id)
-    other = shop.open()
-    shop.down = Limited()
-    assert other.run_due() == Pass(taken=1, failed=1)
-    assert shop.asked == ["a", "a"], "both were asked"
-    shop.asked.clear()
-    shop.clock.advance(1)
-    assert len(other.store.notes("pause:")) == 2, "a failure renews the cooldowns"
-    assert {round(note.expires_in or 0) for note in other.store.notes("pause:")} == {59}
-    other.store.move([job.id], "retry", act_of(other))
-    assert other.run_due() == Pass(returned=1), "the mark covered one attempt"
+    assert shop.app.run_due() == Pass(returned=1), "a retry alone asks nobody in cooldown"
     assert shop.asked == []
-
-
-def act_of(_: Redrive) -> Action:
-    return Action(actor="somebody", verb="retry")
-
-
-def test_a_success_of_a_persons_retry_ends_the_cooldown_for_all(shop: Shop) -> None:
-    shop.cool()
-    jobs = [shop.handle.submit(str(n)) for n in range(3)]
-    assert shop.app.run_due() == Pass(returned=3)
+    shop.app.desk.lanes.resume("provider:openai")
     shop.down = None
-    shop.app.desk.retry(jobs[0].id)
-    assert shop.app.run_due() == Pass(taken=1, succeeded=1)
-    shop.handle.submit("new")
-    assert shop.app.run_due() == Pass(taken=1, succeeded=1)
-    shop.app.desk.retry(state="pending")
-    assert shop.app.run_due().succeeded == 3
-
-
-def test_a_dead_job_that_a_person_retries_asks_too(shop: Shop) -> None:
-    app = shop.open(policy=Policy(attempts=1))
-    shop.down = Limited()
-    job = shop.handle.submit("a")
-    assert app.run_due().died == 1
-    shop.down = None
-    app.desk.retry(job.id)
-    assert app.run_due().succeeded == 1
-
-
-def test_a_mark_is_good_for_the_next_attempt_only(shop: Shop) -> None:
-    """It was not needed at the retry; a cooldown that comes later holds for the attempts after."""
-    shop.down = ValueError("odd")
-    job = shop.handle.submit("a")
     shop.app.desk.retry(job.id)
-    assert shop.app.run_due().failed == 1
-    shop.cool()
-    shop.clock.advance(1)
-    shop.app.store.move([job.id], "retry", act_of(shop.app))
-    assert shop.app.run_due() == Pass(returned=1)
-
-
-def in_a_run(shop: Shop, number: int, **options: Any) -> list[str]:
-    """Have jobs returned, and retry them all as one run."""
-    shop.cool()
-    jobs = [shop.handle.submit(str(n)).id for n in range(number)]
-    assert shop.app.run_due() == Pass(returned=number)
-    shop.app.desk.runs.start(*jobs, **options)
-    return jobs
-
-
-def test_of_a_run_the_first_job_asks_and_a_success_lets_the_others_in(shop: Shop) -> None:
-    in_a_run(shop, 5)
-    shop.down = None
-    assert shop.app.run_due() == Pass(taken=5, succeeded=5)
+    assert shop.app.run_due() == Pass(taken=1, succeeded=1)
     assert [note.name for note in shop.app.store.notes("pause:")] == ["pause:provider:claude"]
-    (run,) = shop.app.desk.runs.recent()
-    assert run.counts is not None
-    assert (run.counts.succeeded, run.counts.failed) == (5, 0)
 
 
-def test_a_run_does_not_hammer_a_provider_that_is_still_limited(shop: Shop) -> None:
-    in_a_run(shop, 5, stop_on="2")
-    assert shop.app.run_due() == Pass(taken=1, failed=1, returned=4)
-    assert len(shop.asked) == 2, "the first job asked both"
+def test_a_run_waits_for_the_cooldown_and_says_so(shop: Shop) -> None:
+    shop.cool()
+    jobs = [shop.handle.submit(str(n)).id for n in range(5)]
+    assert shop.app.run_due() == Pass(returned=5)
+    shop.app.desk.runs.start(*jobs, stop_on="2")
+    assert shop.app.run_due() == Pass(returned=5)
+    assert shop.asked == []
     (run,) = shop.app.desk.runs.recent()
-    assert run.counts is not None
-    assert (run.phase, run.counts.working, run.counts.failed) == ("live", 5, 0)
     cooldowns = [line for line in waits.of_run(shop.app.desk, run) if "cooldown" in line]
-    assert cooldowns[1:] == [
-        "provider openai is in cooldown (redrive resume provider:openai) for 1m"
-    ]
-
-
-def test_of_a_run_with_a_canary_the_canary_asks(shop: Shop) -> None:
-    in_a_run(shop, 5, canary=2)
-    assert shop.app.run_due() == Pass(taken=2, failed=2)
-    assert len(shop.asked) == 4
+    assert cooldowns[0].startswith(
+        "provider claude is in cooldown (redrive resume provider:claude)"
+    )
+    shop.down = None
+    shop.app.desk.lanes.resume("provider:openai")
+    shop.clock.advance(36)
+    assert shop.app.run_due().succeeded >= 5
     (run,) = shop.app.desk.runs.recent()
-    assert run.counts is not None
-    assert (run.phase, run.counts.left, run.counts.working) == ("stopped", 3, 2)
+    assert run.phase == "done"
 
 
 # A missing library

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 from redrive import fallback, retry
 from redrive.errors import AllProvidersFailed, StoreError
-from redrive.in_place import client_retries as patience
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock
 
@@ -198,63 +195,3 @@ def test_retried_in_place_it_waits_for_the_first_cool_down_to_end() -> None:
     again = retry(attempts=5, max_age="1h", sleep=sleep, rand=lambda: 0.0, clock=clock.now)(ask)
     assert again().value == "now"
     assert slept == [30, 60]
-
-
-class Client:
-    """A client like OpenAI's and Anthropic's, as far as it can be seen."""
-
-    base_url = "https://api.example.org"
-
-    def __init__(self, max_retries: int) -> None:
-        self.max_retries = max_retries
-
-    def ask(self) -> str:
-        return "x"
-
-
-class Service:
-    """An object that holds a client."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-
-    def ask(self) -> str:
-        return self.client.ask()
-
-
-class Completions:
-    """A part of a client, which knows it by `_client`."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def create(self) -> str:
-        return self._client.ask()
-
-
-def closure(client: Client) -> Any:
-    return lambda: client.ask().upper()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        closure,
-        lambda client: client.ask,
-        lambda client: Service(client).ask,
-        lambda client: Completions(client).create,
-        lambda client: functools.partial(Client.ask, client),
-    ],
-    ids=["closure", "method", "object", "part", "partial"],
-)
-@pytest.mark.parametrize("retries", [0, 2])
-def test_a_client_that_retries_by_itself_is_warned_of_once(
-    make: Any, retries: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(patience, "_warned", set())
-    ask = fallback(openai=make(Client(retries)))
-    ask()
-    ask()
-    said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-    assert len(said) == (1 if retries else 0)
-    assert all("provider openai retries by itself (max_retries=2)" in one for one in said)

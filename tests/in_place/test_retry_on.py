@@ -202,7 +202,7 @@ async def async_test(error: Exception) -> bool:
         (lambda: retry(on=async_test), "a plain function of the error"),
         (lambda: retry(on="tansient"), "'tansient' is not a category; use one of: transient"),
         (lambda: retry(onn=None), "no option 'onn'"),
-        (lambda: retry(onn=KeyError), "no option 'onn'; use one of: after, attempts, before"),
+        (lambda: retry(onn=KeyError), "no option 'onn'; use one of: attempts, clock, fallback"),
         (lambda: when([KeyError, OSError], "auth"), r"write when\(\(KeyError, OSError\), 'auth'\)"),
         (lambda: when(OSError(), "auth"), r"write when\(OSError, 'auth'\); found OSError\(\)"),
         (lambda: when(5, "auth"), r"write when\(Exception, 'auth'\); found 5"),

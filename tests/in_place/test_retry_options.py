@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -130,9 +130,10 @@ def test_a_wait_that_ends_after_max_age_is_not_begun() -> None:
         (retry(wait=lambda _: "soon")(always(ConnectionError())), "the result of wait must be"),
         (lambda: retry(timeout=3)(lambda: None), "timeout needs an async function; .*lambda"),
         (lambda: retry(timeout=0), "timeout must be more than 0"),
-        (lambda: retry(before=3), "before must be a plain function; found 3"),
-        (lambda: retry(after=asyncio.sleep), "after must be a plain function"),
-        (lambda: retry(on_give_up=[print]), "on_give_up must be a plain function"),
+        (lambda: retry(on_retry=3), "on_retry must be a plain function; found 3"),
+        (lambda: retry(on_retry=asyncio.sleep), "on_retry must be a plain function"),
+        (lambda: retry(stream), "stream is a generator; use @retry on a function that returns"),
+        (lambda: retry(attempts=2)(async_stream), "async_stream is a generator"),
         (lambda: retry(on_result=KeyError), "on_result must be a plain function"),
         (lambda: no_waiting(attempts=0).__enter__(), "attempts must be a whole number"),
     ],
@@ -143,62 +144,37 @@ def test_options_that_cannot_work_are_refused(wrong: Callable[[], object], words
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_hooks_see_every_attempt(is_async: bool) -> None:
-    seen: list[tuple[str, RetryEvent]] = []
-    errors = [ConnectionError("one"), ConnectionError("two")]
+def test_on_retry_sees_every_failure_that_is_retried(is_async: bool) -> None:
+    seen: list[RetryEvent] = []
+    errors = [ConnectionError("one"), ConnectionError("two"), ConnectionError("three")]
     left = list(errors)
 
     def work() -> None:
-        if left:
-            raise left.pop(0)
+        raise left.pop(0)
 
-    hooks: dict[str, Any] = {
-        name: lambda event, name=name: seen.append((name, event))
-        for name in ("before", "after", "on_give_up")
-    }
-    retried = retry(Policy(wait=DOUBLING), **hooks)(made(work, is_async=is_async))
-    with no_waiting():
-        run(retried)
-    assert [(name, event.attempt, event.wait, event.waited) for name, event in seen] == [
-        ("before", 1, None, 0.0),
-        ("after", 1, 1.0, 0.0),
-        ("before", 2, None, 1.0),
-        ("after", 2, 2.0, 1.0),
-        ("before", 3, None, 3.0),
-    ]
-    assert [event.error for name, event in seen if name == "after"] == errors
-    _, event = seen[1]
-    assert event.failure is not None
-    assert (event.failure.category, event.name.split(".")[-1]) == (
-        "transient",
-        "later" if is_async else "work",
-    )
+    retried = retry(Policy(attempts=3, wait=DOUBLING), on_retry=seen.append)
+    with no_waiting(), pytest.raises(ConnectionError, match="three"):
+        run(retried(made(work, is_async=is_async)))
+    assert [(event.attempt, event.wait, event.waited) for event in seen] == [(1, 1, 0), (2, 2, 1)]
+    assert [event.error for event in seen] == errors[:2]
+    assert {event.failure.category for event in seen} == {"transient"}
+    assert seen[0].name.endswith("later" if is_async else "work")
 
 
-def test_giving_up_calls_its_hook_once() -> None:
-    seen: list[RetryEvent] = []
-    failed: list[float | None] = []
-    error = ConnectionError("down")
-    work = retry(
-        Policy(attempts=2, wait=DOUBLING),
-        after=lambda event: failed.append(event.wait),
-        on_give_up=seen.append,
-    )(always(error))
-    with no_waiting(), pytest.raises(ConnectionError):
-        work()
-    [event] = seen
-    assert (event.attempt, event.error, event.wait, event.waited) == (2, error, None, 1.0)
-    assert failed == [1.0, None]
-
-
-@pytest.mark.parametrize("hook", ["before", "after", "on_give_up"])
-def test_what_a_hook_raises_is_raised(hook: str) -> None:
+def test_what_the_hook_raises_is_raised() -> None:
     def wrong(_: RetryEvent) -> None:
         raise LookupError("in the hook")
 
-    work = retry(attempts=1, **{hook: wrong})(always(ConnectionError()))  # type: ignore[misc]
     with pytest.raises(LookupError, match="in the hook"):
-        work()
+        retry(on_retry=wrong)(always(ConnectionError()))()
+
+
+def stream() -> Iterator[int]:
+    yield 1
+
+
+async def async_stream() -> AsyncIterator[int]:
+    yield 1
 
 
 def test_giving_up_is_logged_without_what_the_error_says(caplog: pytest.LogCaptureFixture) -> None:

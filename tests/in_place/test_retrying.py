@@ -114,16 +114,16 @@ def test_one_object_serves_many_loops() -> None:
         assert numbers == [1, 2]
 
 
-def test_hooks_see_the_attempts_of_a_block() -> None:
-    before: list[int] = []
-    after: list[RetryEvent] = []
+def test_the_hook_sees_the_attempts_of_a_block() -> None:
+    seen: list[RetryEvent] = []
     with no_waiting():
-        for attempt in retrying(before=lambda e: before.append(e.attempt), after=after.append):
+        for attempt in retrying(on_retry=seen.append):
             with attempt:
                 if attempt.number == 1:
                     raise ConnectionError
-    assert before == [1, 2]
-    assert [event.name for event in after] == [test_hooks_see_the_attempts_of_a_block.__qualname__]
+    assert [event.name for event in seen] == [
+        test_the_hook_sees_the_attempts_of_a_block.__qualname__
+    ]
 
 
 def forgotten() -> None:

@@ -58,7 +58,7 @@ async def afetch(url: str) -> bytes:
     timeout="5s",
     wait=lambda error: error.seconds,
     on_result=lambda page: not page,
-    before=lambda event: event.attempt,
+    on_retry=lambda event: event.attempt,
     fallback=None,
 )
 async def find(url: str) -> bytes | None:

@@ -322,6 +322,8 @@ def test_r_articles_one_bad_article_dies_alone_and_those_behind_it_are_summarise
 def test_r_articles_providers_that_recover_do_every_article_a_person_retries(desk: Desk) -> None:
     fail(desk, *({**ARTICLE, "id": f"a{n}"} for n in range(3)))
     desk.say("ok", "ok")
+    for pause in desk.app.desk.lanes.pauses():
+        desk.app.desk.lanes.resume(pause.lane)
     desk.app.desk.runs.start(state="pending")
     assert desk.app.run_due().succeeded == 3
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -33,7 +34,8 @@ class Host:
         self.cookies = httpx.Cookies()
 
     def ask(self, method: str, path: str, **said: Any) -> httpx.Response:
-        headers = {"accept": "text/html", "origin": BASE, **said.pop("headers", {})}
+        more = httpx.Headers(said.pop("headers", {})).multi_items()
+        headers = [("accept", "text/html"), ("origin", BASE), *more]
 
         async def go() -> httpx.Response:
             transport = httpx.ASGITransport(self.site)
@@ -110,6 +112,35 @@ def test_the_host_program_decides_who_reads_acts_and_reveals(app: Redrive) -> No
     assert host.ask("POST", f"{job}/retry", data={"csrf": csrf}, **as_("mira")).status_code == 303
     assert app.desk.log.actions()[0].actor == "mira"
     assert f"{ROOT}/sign-out" not in page.posts()
+
+
+def test_the_recipe_for_a_proxy_trusts_its_secret_alone(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PROXY_SECRET", "s3cret")
+    page = Path(__file__).parents[2] / "docs" / "howto" / "reverse-proxy.md"
+    recipe: dict[str, Any] = {}
+    exec(page.read_text().partition("```python\n")[2].partition("```")[0], recipe)
+    host = Host(app, who=recipe["who"], tokens=())
+    good = [("x-user", "mira@shop.example"), ("x-proxy-secret", "s3cret")]
+    csrf = host.csrf(headers=good)
+    sent = host.ask("POST", f"{ROOT}/jobs/{name(1)}/retry", data={"csrf": csrf}, headers=good)
+    assert (sent.status_code, app.desk.log.actions()[0].actor) == (303, "mira@shop.example")
+    reader = [("x-user", "wall"), good[1]]
+    assert host.ask("GET", ROOT + "/", headers=reader).status_code == 200
+    assert host.ask("GET", f"{ROOT}/jobs/{name(1)}/edit", headers=reader).status_code == 403
+    for bad in (
+        good[:1],
+        good[1:],
+        [good[0], ("x-proxy-secret", "s3cre")],
+        [good[0], ("x-proxy-secret", "")],
+        [*good, ("x-user", "root")],
+        [*good, good[1]],
+    ):
+        assert host.ask("GET", f"{ROOT}/groups", headers=bad).status_code == 303, bad
+    monkeypatch.setitem(recipe, "SECRET", b"")
+    assert host.ask("GET", f"{ROOT}/groups", headers=[good[0], bad[1]]).status_code == 303
 
 
 def test_whom_the_host_program_does_not_know_is_led_to_its_sign_in(app: Redrive) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redrive import Redrive
-from redrive.web import tokens
+from redrive.cli._cli import Cli
+from redrive.cli.serve import page
+from redrive.web import asgi, tokens
 from redrive.web.routes import ROUTES
 from shopkit import Shop, name, shop_jobs
 from webkit import ACT, READ
@@ -37,8 +38,10 @@ def send(**anything: object) -> None:
 
 
 @contextmanager
-def serving(*words: str, **environ: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Start a server on a free port; gives where it is, and ends it."""
+def serving(
+    *words: str, said: str = "", after: str = "", **environ: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a server on a free port that says this; gives where it is, and ends it."""
     command = [sys.executable, "-m", "redrive", "serve", "--port", "0", *words]
     env = {**os.environ, "REDRIVE_READ_TOKEN": READ, "REDRIVE_ACT_TOKEN": ACT, **environ}
     process = subprocess.Popen(
@@ -46,10 +49,16 @@ def serving(*words: str, **environ: str) -> Iterator[tuple[str, subprocess.Popen
     )
     assert process.stderr is not None
     try:
+        text = ""
         for line in process.stderr:
-            if found := re.search(r"serving on (\S+)", line):
-                yield found[1], process
+            text += line
+            if found := re.search(r"serving on http://(?:0\.0\.0\.0|127\.0\.0\.1)(:\d+)", line):
+                assert said in text
+                assert after in (process.stderr.readline() if after else "")
+                yield f"http://127.0.0.1{found[1]}", process
                 break
+        else:
+            pytest.fail(text)
     finally:
         process.terminate()
         process.communicate(timeout=20)
@@ -136,28 +145,39 @@ def test_without_a_program_it_serves_the_store() -> None:
         assert httpx.post(f"{url}/api/v1/jobs/{name(1)}/retry", json={}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_what_would_be_open_to_others_does_not_start(shop: Shop) -> None:
+    for words, said in (
         ([], "add --tokens FILE (created if it is missing)"),
         ([], "allow everybody on this host with --no-auth"),
-        (["--host", "0.0.0.0"], "clear text"),
-        (["--host", "::"], "clear text"),
-        (["--host", "192.0.2.1"], "clear text"),
-        (["--host", "shop.example"], "clear text"),
         (["--host", "0.0.0.0", "--no-auth"], "loopback addresses only"),
-        (["--host", "0.0.0.0", "--no-auth", "--behind-proxy"], "loopback addresses only"),
-        (["--host", "0.0.0.0", "--behind-proxy"], "no token is set"),
-        (["--tls-cert", "shop_program.py"], "belong together"),
+        (["--host", "::", "--no-auth"], "loopback addresses only"),
+        (["--host", "shop.example", "--no-auth"], "loopback addresses only"),
+        (["--host", "0.0.0.0", "--open", "--yes"], "loopback addresses only"),
         (["--tokens", "shop_program.py"], "only its owner may read"),
-    ],
-)
-def test_what_would_be_open_to_others_does_not_start(
-    shop: Shop, words: list[str], said: str
-) -> None:
-    done = shop.run("serve", "--port", "0", *words)
-    assert done.exit_code == 2, done.output
-    assert said in done.output
+        (["--tokens", "."], "cannot read the tokens"),
+    ):
+        done = shop.run("serve", "--port", "0", *words)
+        assert (done.exit_code, said in done.output) == (2, True), (words, done.output)
+
+
+def test_without_tokens_other_hosts_get_health_checks_and_nothing_else() -> None:
+    blank = {"REDRIVE_READ_TOKEN": "", "REDRIVE_ACT_TOKEN": ""}
+    words = ["--host", "0.0.0.0", "--allow-host", "jobs.shop.example"]
+    with serving(*words, said="no token is set: only health", **blank) as (url, _):
+        for path in ("/healthz", "/readyz", "/api/v1/health"):
+            assert httpx.get(url + path, timeout=60).json() == {"status": "ok"}
+        for route in ROUTES:
+            if route.right:
+                answer = httpx.request(route.method, url + route.path, timeout=60)
+                assert answer.status_code == 401, route
+        page = httpx.get(f"{url}/groups", headers={"host": "jobs.shop.example"}, timeout=60)
+        assert (page.status_code, page.headers["location"]) == (303, "/sign-in?next=%2Fgroups")
+        signed = httpx.post(f"{url}/sign-in", data={"token": ""}, headers={"origin": url})
+        assert signed.status_code == 401
+    with serving("--host", "0.0.0.0", after="tokens are sent in clear text") as (url, _):
+        headers = {"authorization": f"Bearer {READ}"}
+        assert httpx.get(f"{url}/api/v1/jobs", headers=headers, timeout=60).status_code == 200
+        assert httpx.get(url, headers={"host": "jobs.shop.example"}).status_code == 421
 
 
 def test_a_port_that_is_taken_is_said(shop: Shop) -> None:
@@ -182,97 +202,74 @@ def test_a_file_of_tokens_is_made_for_its_owner() -> None:
         assert app.desk.log.actions()[0].actor == "operator"
 
 
-@pytest.mark.parametrize(
-    "text", ["a act short", f"a owner {ACT}", f"a act {ACT}\na read {READ}", f"a! act {ACT}", "x"]
-)
-def test_a_bad_file_of_tokens_is_refused(shop: Shop, text: str) -> None:
-    Path("tokens").write_text(text)
-    Path("tokens").chmod(0o600)
-    done = shop.run("serve", "--tokens", "tokens")
-    assert done.exit_code == 2
-    assert ACT not in done.output
+def test_a_bad_file_of_tokens_is_refused(shop: Shop) -> None:
+    Path("tokens").touch(0o600)
+    for text in (
+        "a act short",
+        f"a owner {ACT}",
+        f"a act {ACT}\na read {READ}",
+        f"a! act {ACT}",
+        "a act",
+        "x",
+    ):
+        Path("tokens").write_text(text)
+        done = shop.run("serve", "--tokens", "tokens")
+        assert (done.exit_code, ACT in done.output) == (2, False), text
 
 
-PROXY = ("--behind-proxy", "--user-header", "X-User", "--proxy-secret-file", "secret")
+@contextmanager
+def browser(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A screen and a browser; gives the text of the page that it was led to."""
+    pages: list[str] = []
+
+    def show(address: str) -> bool:
+        file = Path(address.removeprefix("file://"))
+        assert ("once" in address, file.stat().st_mode & 0o777) == (False, 0o600)
+        pages.append(file.read_text())
+        return True
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", show)
+    yield pages
 
 
-def private(path: str, text: str) -> str:
-    Path(path).write_text(text)
-    Path(path).chmod(0o600)
-    return path
-
-
-def test_a_proxy_names_people_who_have_a_right_in_the_file_of_tokens() -> None:
-    private("secret", f"# shared with nginx\n{ACT}\n")
-    file = private("tokens", "mira@shop.example act\n* read\n")
-    with serving("--tokens", file, *PROXY) as (url, _):
-        headers = {"x-user": "mira@shop.example", "accept": "text/html"}
-        refused = httpx.get(f"{url}/groups", headers=headers)
-        assert (refused.status_code, "Redrive-Proxy-Secret" in refused.text) == (401, True)
-        page = httpx.get(f"{url}/groups", headers={**headers, "redrive-proxy-secret": ACT})
-        assert (page.status_code, "mira@shop.example" in page.text) == (200, True)
-
-
-def test_a_proxied_person_may_not_have_the_name_of_a_token() -> None:
-    private("secret", ACT)
-    file = private("tokens", f"Bot act {ACT}\n* read\n")
-    with serving("--tokens", file, *PROXY) as (url, _):
-        for name in ("Bot", "bot", "api-act", "API-Reveal", "anybody"):
-            headers = {"x-user": name, "redrive-proxy-secret": ACT, "accept": "text/html"}
-            refused = httpx.get(f"{url}/groups", headers=headers)
-            assert (refused.status_code, "name of a token" in refused.text) == (403, True), name
-
-
-@pytest.mark.parametrize(
-    ("words", "file", "said"),
-    [
-        (PROXY[1:], "* read", "needs --behind-proxy"),
-        ((*PROXY, "--open"), "* read", "without --open"),
-        ((*PROXY, "--no-auth"), "* read", "without --open and --no-auth"),
-        (PROXY[:3], "* read", "belong together"),
-        (PROXY, f"mira act {ACT}", "no person is named"),
-        (PROXY, "* owner", "read, act or reveal"),
-        (PROXY, "* read\n* act", "used once"),
-        (PROXY, f"mira act\nMira read {ACT}", "used once"),
-        *[
-            ((*PROXY[:2], name, *PROXY[3:]), "* read", "letters, digits and -")
-            for name in ("", "X User", "X_User", "X-User:", "redrive-proxy-secret", "host")
-        ],
-        *[
-            ((*PROXY[:2], name, *PROXY[3:]), "* read", f"found '{name}'")
-            for name in ("Cookie", "AUTHORIZATION", "Origin")
-        ],
-        ((*PROXY[:-1], "absent"), "* read", "cannot read the secrets in absent"),
-        ((*PROXY[:-1], "shop_program.py"), "* read", "only its owner may read"),
-        ((*PROXY[:-1], "short"), "* read", "20 to 500"),
-        ((), "mira act", "no token for mira"),
-    ],
-)
-def test_a_proxy_that_cannot_be_trusted_does_not_start(
-    shop: Shop, words: tuple[str, ...], file: str, said: str
+def test_open_shows_a_browser_a_file_with_a_link_that_signs_in(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    private("secret", ACT)
-    private("short", "x" * 19)
-    done = shop.run("serve", "--port", "0", "--tokens", private("tokens", file), *words)
-    assert done.exit_code == 2, done.output
-    assert said in done.output
+    site = asgi(app, tokens=[tokens.made("mira", "act", "t" * 30)])
+    with browser(monkeypatch) as pages, page(Cli(), site, "http://localhost:9200"):
+        assert "url=http://localhost:9200/sign-in?once=" in pages[0]
+    for variable in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(variable, raising=False)
+    with page(Cli(), asgi(app, auth=False), "http://localhost:9200"):
+        assert "open http://localhost:9200/\n" in capsys.readouterr().err
 
 
-CERTIFICATES = Path(__file__).parents[1] / "delivery" / "certificates"
+def test_open_makes_a_fresh_directory_a_signed_in_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blank = dict.fromkeys(("REDRIVE_READ_TOKEN", "REDRIVE_ACT_TOKEN", "DISPLAY"), "")
+    blank |= {"XDG_CONFIG_HOME": str(tmp_path / "config"), "WAYLAND_DISPLAY": ""}
+    (tmp_path / "fresh").mkdir()
+    monkeypatch.chdir(tmp_path / "fresh")
+    with serving("--open", "--yes", **blank) as (url, process):
+        assert process.stderr is not None
+        link = process.stderr.readline().split()[1]
+        assert link.startswith(f"{url}/sign-in?once=")
+        with httpx.Client(follow_redirects=True, timeout=60) as visitor:
+            signed_in = visitor.get(link)
+            assert (signed_in.status_code, signed_in.url) == (200, f"{url}/")
+            assert httpx.get(link, timeout=60).status_code == 401  # the link works once
+    assert Path("redrive.db").exists()
+    assert (tmp_path / "config" / "redrive" / "tokens").stat().st_mode & 0o777 == 0o600
 
 
-def test_it_speaks_tls_and_goes_by_the_names_it_was_given() -> None:
-    good = str(CERTIFICATES / "good.pem")
-    words = ["--tls-cert", good, "--tls-key", good, "--allow-host", "hooks.example.org"]
-    with serving(*words) as (url, _):
-        assert url.startswith("https://127.0.0.1:")
-        context = ssl.create_default_context(cafile=str(CERTIFICATES / "authority.pem"))
-        with httpx.Client(verify=context, base_url=url) as client:
-            assert client.get("/healthz").status_code == 200
-            ours = client.get("/healthz", headers={"host": "hooks.example.org"})
-            assert ours.status_code == 200
-            other = client.get("/healthz", headers={"host": "other.example.org"})
-            assert other.status_code == 421
+def test_open_creates_nothing_unasked(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(Path("config").absolute()))
+    for words, missing in (([], "config"), (["--store", "other.db"], "other.db")):
+        done = shop.run(*words, "serve", "--open", "--port", "0")
+        assert (done.exit_code, "there is no terminal to ask on" in done.output) == (2, True)
+        assert not Path(missing).exists()
 
 
 def test_requests_are_logged_when_asked_without_their_tokens() -> None:

@@ -46,8 +46,7 @@ def demo(ctx: click.Context, name: str | None, *, in_browser: bool) -> None:
 
 def _play(cli: Cli) -> None:
     """Serve the console on a bad night, with a worker and jobs that arrive, until Ctrl-C."""
-    from redrive.cli import _opening as opening  # noqa: PLC0415
-    from redrive.cli.serve import check_extra, listening, run_server  # noqa: PLC0415
+    from redrive.cli.serve import check_extra, listening, page, run_server  # noqa: PLC0415
 
     check_extra()
     from redrive import web  # noqa: PLC0415
@@ -68,7 +67,7 @@ def _play(cli: Cli) -> None:
             url = f"http://127.0.0.1:{sock.getsockname()[1]}"
             cli.say(f"the console is on {url}; Ctrl-C ends the demo and removes it")
             try:
-                with opening.page(cli, site, url):
+                with page(cli, site, url):
                     run_server(site, sock)
             finally:
                 site.close()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import sys
-from collections.abc import Generator, Mapping
+import tempfile
+import webbrowser
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
+from html import escape
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,33 +21,32 @@ import click
 
 from redrive import web
 from redrive.app import Redrive
-from redrive.cli import _opening as opening
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, yes_option
+from redrive.cli._confirm import confirm, is_interactive
 from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._load import load_app, program_name, set_up_alerts
 from redrive.cli._logging import warn_on_stderr
+from redrive.errors import StoreMissing
+from redrive.submission import who
 from redrive.web import tokens
 from redrive.worker.supervisor import heeding
 
 if TYPE_CHECKING:
-    from redrive.web.proxy import TrustedProxy
     from redrive.web.server import Server
 
-People = Mapping[str, tokens.Right]
-"""The rights of people whom a proxy signs in."""
-
 PORT = 9200
-PER_CLIENT = 100  # connections of one client, unless it is a proxy
+_CONNECTIONS = 500
 _HEAD = 65_536
 _GRACE = 10
+_PAGE = '<!doctype html><meta http-equiv="refresh" content="0;url={url}"><title>Redrive</title>'
 
 
 @command(
     "serve",
     "redrive serve shop.jobs:app --tokens ~/.redrive-tokens",
     "redrive serve --open",
-    "redrive serve shop.jobs:app --host 0.0.0.0 --behind-proxy --allow-host jobs.shop.example",
+    "redrive serve shop.jobs:app --host 0.0.0.0 --allow-host jobs.shop.example",
 )
 @click.argument("app_name", metavar="[MODULE:APP]", required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
@@ -67,27 +70,6 @@ _GRACE = 10
 )
 @yes_option
 @click.option("--no-auth", is_flag=True, help="No tokens; on a loopback address only.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server does TLS.")
-@click.option(
-    "--user-header",
-    metavar="NAME",
-    help="The header in which the proxy names the person who is signed in.",
-)
-@click.option(
-    "--proxy-secret-file",
-    "secret_file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The secret that the proxy must send as Redrive-Proxy-Secret.",
-)
-@click.option(
-    "--per-client",
-    type=click.IntRange(0),
-    metavar="N",
-    help=f"Connections of one client address; 0: no limit.  [{PER_CLIENT}; 0 with --behind-proxy]",
-)
-@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE")
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE")
 @click.option("-v", "--verbose", is_flag=True, help="Log each request on standard error.")
 @click.pass_obj
 def serve(
@@ -101,12 +83,6 @@ def serve(
     opens: bool,
     yes: bool,
     no_auth: bool,
-    behind_proxy: bool,
-    user_header: str | None,
-    secret_file: Path | None,
-    per_client: int | None,
-    tls_cert: str | None,
-    tls_key: str | None,
     verbose: bool,
 ) -> None:
     """Serve the console, health, metrics and the JSON API until stopped (SIGTERM or Ctrl-C).
@@ -116,26 +92,19 @@ def serve(
 
     Tokens come from REDRIVE_READ_TOKEN, REDRIVE_ACT_TOKEN and REDRIVE_REVEAL_TOKEN, or from a file.
     Jobs are submitted to the handlers of MODULE:APP; without a program the API serves the store alone.
-    An address that other hosts can reach needs tokens, and TLS or a proxy that does TLS.
 
-    A proxy that signs people in names them in --user-header, for the console only, and proves itself by
-    the secret of --proxy-secret-file. The file of --tokens has a line for each person: a name and a right,
-    as in "mira@shop.example act"; "* read" is everybody else.
+    The server has no TLS of its own. If other hosts can reach it, put it behind a reverse proxy that
+    does TLS. Without tokens such a server answers health checks and nothing else.
     """
-    if (tls_cert is None) != (tls_key is None):
-        raise click.UsageError("--tls-cert and --tls-key belong together")
-    is_safe = behind_proxy or tls_cert is not None
-    _check_address(host, auth=not no_auth, is_safe=is_safe)
+    is_local = _is_loopback(host)
+    if no_auth and not is_local:
+        raise click.UsageError(f"--no-auth is for loopback addresses only; {host} is not one")
     check_extra()
-    if (user_header is None) != (secret_file is None):
-        raise click.UsageError("--user-header and --proxy-secret-file belong together")
-    if user_header is not None and (opens or no_auth or not behind_proxy):
-        raise click.UsageError("--user-header needs --behind-proxy, without --open and --no-auth")
     if opens:
-        opening.check_address(host)
-        token_file = opening.prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
-    known, people = _tokens(cli, token_file, auth=not no_auth)
-    proxy = _proxy(user_header, secret_file, people, known)
+        if host not in web.LOOPBACK:  # the link would sign others in
+            raise click.UsageError(f"--open is for loopback addresses only; {host} is not one")
+        token_file = _prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
+    known = [] if no_auth else _tokens(cli, token_file, is_local=is_local)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:
         app.store.now()  # opened here and now, so that its errors come before anybody asks
@@ -147,17 +116,16 @@ def serve(
             auth=not no_auth,
             name=place.get("name", ""),
             environment=place.get("environment", ""),
-            who=proxy,
         )
         with listening(host, port) as sock:
-            scheme = "http" if tls_cert is None else "https"
             shown = f"[{host}]" if ":" in host else host
-            url = f"{scheme}://{shown}:{sock.getsockname()[1]}"
+            url = f"http://{shown}:{sock.getsockname()[1]}"
             cli.say(f"serving on {url}")
-            each = (0 if behind_proxy else PER_CLIENT) if per_client is None else per_client
-            with opening.page(cli, site, url) if opens else nullcontext():
+            if known and not is_local:
+                cli.say("tokens are sent in clear text unless a proxy in front does TLS")
+            with page(cli, site, url) if opens else nullcontext():
                 try:
-                    run_server(site, sock, tls_cert, tls_key, each=each, verbose=verbose)
+                    run_server(site, sock, verbose=verbose)
                 finally:
                     site.close()
 
@@ -178,57 +146,77 @@ def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
         yield app
 
 
-def _tokens(cli: Cli, path: Path | None, *, auth: bool) -> tuple[list[tokens.Token], People]:
-    """Return the tokens of the environment and of a file, and the rights of people without one."""
-    if not auth:
-        return [], {}
+def _tokens(cli: Cli, path: Path | None, *, is_local: bool) -> list[tokens.Token]:
+    """Return the tokens of the environment and of a file."""
     known = tokens.from_environ()
     if path is None:
-        if not known:
-            hint = (
-                "add --tokens FILE (created if it is missing), set REDRIVE_ACT_TOKEN or "
-                "REDRIVE_READ_TOKEN, or allow everybody on this host with --no-auth"
-            )
+        hint = "add --tokens FILE (created if it is missing), or set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN"
+        if not known and is_local:
+            hint += ", or allow everybody on this host with --no-auth"
             raise Stop("no_tokens", "no token is set", hint=hint, exits=USAGE)
-        return known, {}
+        if not known:
+            cli.say(f"no token is set: only health checks are answered; {hint}")
+        return known
     path = path.expanduser()
     if not path.exists():
-        tokens.write_file(path)
-        cli.say(f"new tokens, one to read and one to act, are in {path}")
-    more, people = tokens.from_file(path)
-    return [*known, *more], people
+        _create_tokens(cli, path)
+    return [*known, *tokens.from_file(path)]
 
 
-def _proxy(
-    header: str | None, secret_file: Path | None, people: People, known: list[tokens.Token]
-) -> TrustedProxy | None:
-    """Return who asks, if a proxy signs people in."""
-    if header is None or secret_file is None:
-        if people:
-            msg = f"no token for {', '.join(people)} in the file of --tokens"
-            hint = "write the token after the right, or let a proxy name people: --user-header NAME"
-            raise Stop("no_token", msg, hint=hint, exits=USAGE)
-        return None
-    if not people:
-        msg = "no person is named in the file of --tokens"
-        hint = "write a name and a right, as in 'mira@shop.example act', or '* read' for everybody"
-        raise Stop("no_people", msg, hint=hint, exits=USAGE)
-    from redrive.web.proxy import TrustedProxy  # noqa: PLC0415 - an extra
-
-    lines = tokens.private_lines(secret_file.expanduser())
-    return TrustedProxy(header, tokens.made("proxy", "read", "".join(lines)), people, known)
+def _create_tokens(cli: Cli, path: Path, operator: str = "operator") -> None:
+    tokens.write_file(path, operator)
+    cli.say(f"new tokens, one to read and one to act, are in {path}")
 
 
-def _check_address(host: str, *, auth: bool, is_safe: bool) -> None:
-    """Refuse an address that others can reach without tokens, or without TLS."""
-    if _is_loopback(host):
-        return
-    if not auth:
-        raise click.UsageError(f"--no-auth is for loopback addresses only; {host} is not one")
-    if not is_safe:
-        msg = f"other hosts can reach {host}, and tokens would be sent in clear text"
-        hint = "add --tls-cert and --tls-key, or --behind-proxy if a proxy does TLS"
-        raise Stop("not_safe", msg, hint=hint, exits=USAGE)
+def _prepare(
+    cli: Cli, program: str | None, token_file: Path | None, *, ask: bool, auth: bool
+) -> Path | None:
+    """Create a store and a file of tokens if there are none and the person agrees; return the file."""
+
+    def agree(question: str) -> None:
+        if ask and not is_interactive():
+            msg = f"{question.partition('?')[0]}: there is no terminal to ask on"
+            raise Stop("needs_yes", msg, hint="add --yes", exits=USAGE)
+        if ask:
+            confirm(question, default=True)
+
+    if program is None and cli.config.app is None:
+        try:
+            with cli.opened():
+                pass
+        except StoreMissing:
+            agree(f"There is no store at {cli.config.store}. Create it?")
+            with cli.opened(create=True):
+                cli.say(f"created {cli.config.store}")
+    if not auth or token_file is not None or tokens.from_environ():
+        return token_file
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    path = settings / "redrive" / "tokens"
+    if not path.exists():
+        agree(f"There are no tokens. Create {path}?")
+        _create_tokens(cli, path, who())
+    return path
+
+
+@contextmanager
+def page(cli: Cli, site: Server, url: str) -> Generator[None]:
+    """Open a browser with a link that signs in once; print the link where there is no browser."""
+    link = url + site.console.opening_path()
+    file = None
+    screens = [os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")]
+    if any(screens) or not sys.platform.startswith("linux"):
+        # The browser is given a file of its owner only: the link would be in the list of processes.
+        handle, name = tempfile.mkstemp(prefix="redrive-", suffix=".html")
+        with open(handle, "w", encoding="utf-8") as opened:  # noqa: PTH123 - it is open already
+            opened.write(_PAGE.format(url=escape(link)))
+        file = Path(name)
+    try:
+        if file is None or not webbrowser.open(file.as_uri()):
+            cli.say(f"open {link}\n(the link works once, for two minutes)")
+        yield
+    finally:
+        if file is not None:
+            file.unlink(missing_ok=True)
 
 
 def check_extra() -> None:
@@ -270,24 +258,13 @@ def listening(host: str, port: int) -> Generator[socket.socket]:
         yield sock
 
 
-def run_server(
-    site: Server,
-    sock: socket.socket,
-    cert: str | None = None,
-    key: str | None = None,
-    *,
-    each: int = PER_CLIENT,
-    verbose: bool = False,
-) -> None:
+def run_server(site: Server, sock: socket.socket, *, verbose: bool = False) -> None:
     """Serve until a signal comes."""
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from redrive.web.connections import Connections, listener, server_for  # noqa: PLC0415
-
     config = uvicorn.Config(
         site,
-        ssl_certfile=cert,
-        ssl_keyfile=key,
+        http="h11",  # strict about heads that smuggle a second request
         log_config=None,
         access_log=verbose,
         lifespan="off",
@@ -295,14 +272,13 @@ def run_server(
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=_HEAD,
+        limit_concurrency=_CONNECTIONS,
         timeout_graceful_shutdown=_GRACE,
     )
-    connections = Connections(each)
-    server = server_for(config, connections)
     if verbose:
         requests = logging.getLogger("uvicorn.access")
         requests.setLevel(logging.INFO)
         requests.addHandler(logging.StreamHandler(sys.stderr))
     # uvicorn handles signals itself and raises them again at its end, which must not end us.
-    with heeding(lambda: None), listener(sock, connections) as guarded:
-        asyncio.run(server.serve(sockets=[guarded]))
+    with heeding(lambda: None):
+        asyncio.run(uvicorn.Server(config).serve(sockets=[sock]))

@@ -148,7 +148,6 @@ class Jobs:
     ) -> Moved:
         """Move exactly the jobs of a frozen set; `asked` is how they were asked for."""
         from redrive.events import EVENT_OF, Event  # noqa: PLC0415 - a desk that only reads needs none
-        from redrive.runs import overrides  # noqa: PLC0415
 
         if (
             checks.choice(verb, "verb", USUAL) == "discard"
@@ -156,8 +155,6 @@ class Jobs:
         ):
             raise UsageError("discard needs a reason: write why these jobs are never to be run")
         ids, store = checks.texts(ids, "ids"), self._backend.store
-        if verb == "retry":
-            overrides.mark(store, ids)
         secrets = search.secrets_in(store, ids) if reason else ()
         action = self._log.action(verb, asked, reason, actor, secrets)
         moved = store.move(ids, verb, action)

@@ -103,11 +103,6 @@ class Call:
         """How many attempts have failed."""
         return self._walk.job.attempts
 
-    def begin(self) -> None:
-        """Call the hook before the next attempt."""
-        if self._plan.before is not None:
-            self._plan.before(RetryEvent(self._plan.name, self.attempts + 1, self._waited))
-
     def goes_on(self, error: Exception) -> bool:
         """Count a failed attempt; return True if another follows after `delay` seconds."""
         if type(error) is Raised:
@@ -116,8 +111,8 @@ class Call:
         if failure is None:
             log.debug("%s raised %s, which is not retried", self._plan.name, type(error).__name__)
             return False
-        event, verdict = self._after(error, failure)
-        self._report(event, verdict)
+        verdict = self._after(failure)
+        self._report(error, failure, verdict)
         if isinstance(verdict, Retry):
             self.delay = verdict.delay
             self._waited += verdict.delay
@@ -146,38 +141,28 @@ class Call:
             failure = replace(failure, hint=seconds, hint_source=decide.HANDLER)
         return failure
 
-    def _after(self, error: Exception, failure: Failure) -> tuple[RetryEvent, Verdict]:
+    def _after(self, failure: Failure) -> Verdict:
         """Return what the policy decides; waits that tests skip count as if they had passed."""
         is_skipped = waiting.TEST_MODE.is_on and self._plan.sleep is None
         now = self._plan.clock() + (self._waited if is_skipped else 0.0)
-        verdict = self._walk.after(Failed(failure), now)
-        delay = verdict.delay if isinstance(verdict, Retry) else None
-        event = RetryEvent(self._plan.name, self.attempts, self._waited, error, failure, delay)
-        return event, verdict
+        return self._walk.after(Failed(failure), now)
 
-    def _report(self, event: RetryEvent, verdict: Verdict) -> None:
-        """Log and count a failed attempt, then call the hooks; what a hook raises is raised."""
-        name, failure, error = event.name, event.failure, event.error
-        assert failure is not None and error is not None  # noqa: S101, PT018 - an attempt that failed
-        outcome = "given_up" if isinstance(verdict, Dead) else "retried"
-        _failures.add(outcome, name, failure.category.value)
+    def _report(self, error: Exception, failure: Failure, verdict: Verdict) -> None:
+        """Log and count a failed attempt, then call the hook; what it raises is raised."""
+        name, attempt, category = self._plan.name, self.attempts, failure.category
         if isinstance(verdict, Dead):
-            words = _last_words(event.attempt, verdict, failure)
+            _failures.add("given_up", name, category.value)
+            words = _last_words(attempt, verdict, failure)
             _add_note(error, f"redrive: {words}")
             log.warning("%s: %s", name, words)
-        else:
-            log.info(
-                "%s failed, attempt %d, %s (%s); next attempt in %s",
-                name,
-                event.attempt,
-                failure.category,
-                failure.why,
-                durations.words(event.wait or 0.0),
-            )
-        if self._plan.after is not None:
-            self._plan.after(event)
-        if isinstance(verdict, Dead) and self._plan.on_give_up is not None:
-            self._plan.on_give_up(event)
+        elif isinstance(verdict, Retry):
+            _failures.add("retried", name, category.value)
+            delay = durations.words(verdict.delay)
+            text = "%s failed, attempt %d, %s (%s); next attempt in %s"
+            log.info(text, name, attempt, category, failure.why, delay)
+            if self._plan.on_retry is not None:
+                event = RetryEvent(name, attempt, self._waited, error, failure, verdict.delay)
+                self._plan.on_retry(event)
 
 
 def _has_patience(policy: Policy, category: Category) -> bool:

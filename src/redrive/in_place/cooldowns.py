@@ -25,15 +25,16 @@ from redrive.classify.clues import as_whole
 from redrive.jobs import durations, logger
 from redrive.jobs.job import Category, Failure
 from redrive.payloads import masking
-from redrive.runs.overrides import PROVIDER
 from redrive.stores.contract import Store
-from redrive.stores.note_verbs import Note
+from redrive.stores.note_verbs import PAUSE, Note
 from redrive.strategies import RetryStrategy, delay_after, exponential
 
 log = logger.log.getChild("fallback")
 T = TypeVar("T")
 _CATEGORIES = {category.value: category for category in Category}
 
+PROVIDER = PAUSE + "provider:"
+"""What the names of providers' pauses begin with; the provider's name follows."""
 COOLED = "cooled:"
 COOLDOWN = exponential(30, cap=600, jitter="none")
 """The cooldown where neither the provider nor the program sets one."""

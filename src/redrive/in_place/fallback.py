@@ -30,7 +30,6 @@ from redrive.classify.rules import has_rule
 from redrive.classify.tables import WORST_FIRST
 from redrive.context import running
 from redrive.errors import AllProvidersFailed, ProviderPaused, Skip, StoreError, UsageError
-from redrive.in_place.client_retries import look_at, warn_of
 from redrive.in_place.cooldowns import COOLDOWN, Cooling, Override, Standing, log
 from redrive.jobs import checks, durations, ids
 from redrive.jobs.durations import Duration
@@ -39,7 +38,6 @@ from redrive.jobs.threads import Threads, hop
 from redrive.payloads import masking
 from redrive.policies.policy import When, category_named
 from redrive.registry import check_lane
-from redrive.runs.overrides import is_marked
 from redrive.stores.contract import Store
 from redrive.strategies import RetryStrategy
 
@@ -84,12 +82,6 @@ class _Chain:
     cooldown: RetryStrategy
     longest: float
     store: Store | None
-
-    @functools.cached_property
-    def look_at_clients(self) -> None:
-        """Warn, at the first call, of clients that retry by themselves."""
-        for name, function in self.providers.items():
-            look_at(function, name)
 
     @functools.cached_property
     def own_store(self) -> Store:
@@ -199,7 +191,7 @@ class _Call:
         self._chain = chain
         self._job = running()
         self._rules = (*chain.rules, *(self._job.rules if self._job else ()))
-        self._overrides = False
+        self._is_hurried = self._job is not None and self._job.hurried
         self._standings: list[Standing] = []
         self._left: list[_Leaf] = []
         self._turns = self._order()
@@ -212,13 +204,11 @@ class _Call:
         return asked
 
     def _order(self) -> Iterator[Standing]:
-        self._chain.look_at_clients  # noqa: B018 - once
         self._cooling = Cooling(self._store(), self._chain.cooldown, self._chain.longest)
         self._standings = self._cooling.look(self._chain.providers)
-        self._overrides = self._is_wanted_now()
         later: list[Standing] = []
         for standing in self._standings:
-            if self._overrides:
+            if self._is_hurried:
                 yield standing
             elif standing.left is None and (mine := self._cooling.probe(standing)):
                 yield mine
@@ -227,18 +217,6 @@ class _Call:
         for standing in sorted(later, key=lambda standing: standing.left is not None):
             if standing.left is None or self._left:
                 yield standing
-
-    def _is_wanted_now(self) -> bool:
-        """Return True if a person asked for this attempt, so that cooldowns do not count."""
-        job = self._job
-        if (
-            job is not None
-            and not job.hurried
-            and any(standing.left is not None for standing in self._standings)
-        ):
-            with suppress(StoreError):
-                job.hurried = job.store is not None and is_marked(job.store(), job)
-        return job is not None and job.hurried
 
     def _store(self) -> Store:
         """Return the store of cooldowns; the one in this process if it cannot be opened."""
@@ -261,7 +239,6 @@ class _Call:
             self._left.append(_Leaf(miss, error, failure, is_missing=True))
             return True
         wait = self._cooled(asked, failure, error)
-        warn_of(error, asked.name)
         if self._passes(failure, error):
             miss = Miss(asked.name, failure.category, failure.why, seconds)
             self._left.append(_Leaf(miss, error, failure, failure.hint or wait))
@@ -277,7 +254,7 @@ class _Call:
         """Start a cooldown if the failure calls for one; return its seconds."""
         if failure.final or failure.category in _INPUTS:
             return None
-        renews = self._overrides and asked.left is not None
+        renews = self._is_hurried and asked.left is not None
         if renews or is_about_the_server(failure, error):
             return self._cooling.cool(asked, failure)
         # Outside of a job each call counts as a job of its own.

@@ -32,20 +32,19 @@ Wait: TypeAlias = RetryStrategy | Callable[[Any], Duration | None]
 
 @dataclass(frozen=True, slots=True)
 class RetryEvent:
-    """One attempt in place, as hooks see it."""
+    """A failed attempt that is followed by another, as `on_retry` gets it."""
 
     name: str
     """The function's name; for a block, the name of the function that it stands in."""
     attempt: int
-    """The number of the attempt, from 1."""
-    waited: float = 0.0
+    """The number of the failed attempt, from 1."""
+    waited: float
     """Seconds of all waits before this attempt."""
-    error: Exception | None = None
-    """The error; None before an attempt."""
-    failure: Failure | None = None
+    error: Exception
+    failure: Failure
     """What the error means: its category, and why."""
-    wait: float | None = None
-    """Seconds until the next attempt; None if there is none."""
+    wait: float
+    """Seconds until the next attempt."""
 
 
 Hook: TypeAlias = Callable[[RetryEvent], object]
@@ -58,9 +57,7 @@ class BlockOptions(TypedDict, total=False):
     attempts: int | None
     max_age: Duration | None
     wait: Wait | None
-    before: Hook | None
-    after: Hook | None
-    on_give_up: Hook | None
+    on_retry: Hook | None
     sleep: Callable[[float], object] | None
     rand: Rand
     clock: Callable[[], float]
@@ -117,9 +114,7 @@ class Plan:
     on: Condition | None
     """None if the policy decides about every error."""
     wait: Callable[[Any], Duration | None] | None = None
-    before: Hook | None = None
-    after: Hook | None = None
-    on_give_up: Hook | None = None
+    on_retry: Hook | None = None
     on_result: Test | None = None
     timeout: float | None = None
     fallback: Any = MISSING
@@ -127,18 +122,10 @@ class Plan:
     rand: Rand = random.random
     clock: Callable[[], float] = time.monotonic
 
-    def beginning(self) -> Callable[[], float]:
-        """Return what begins a call: it calls the hook and returns the time, as far as they are used."""
-        clock = float if self.policy.oldest is None else self.clock  # float() is 0.0, at no cost
-        before = self.before
-        if before is None:
-            return clock
-
-        def begin() -> float:
-            before(RetryEvent(self.name, 1))
-            return clock()
-
-        return begin
+    @property
+    def start_clock(self) -> Callable[[], float]:
+        """The clock for the start of a call; without `max_age` it need not be read."""
+        return float if self.policy.oldest is None else self.clock  # float() is 0.0, at no cost
 
     def check_result(self, result: object) -> None:
         """Raise ResultRejected if `on_result` returns True for a result."""
@@ -167,7 +154,7 @@ def plan(name: str, policy: Policy | None, options: Options | BlockOptions) -> P
     if unknown := sorted(options.keys() - _OPTIONS):
         msg = f"there is no option {unknown[0]!r}; use one of: {', '.join(sorted(_OPTIONS))}"
         raise UsageError(msg)
-    for hook in ("before", "after", "on_give_up", "on_result"):
+    for hook in ("on_retry", "on_result"):
         if hook in given and not _is_hook(given[hook]):
             raise UsageError(f"{hook} must be a plain function; found {given[hook]!r}")
     if "timeout" in given:

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from redrive.classify import classify
 from redrive.errors import Skip, UsageError
-from redrive.in_place import generators, waiting
+from redrive.in_place import waiting
 from redrive.in_place.calls import Call, Walk
 from redrive.in_place.options import BlockOptions, Options, Plan, is_kind_of, plan
 from redrive.jobs.checks import is_async
@@ -44,7 +44,7 @@ def retry(
 def retry(
     policy: Policy | Callable[..., Any] | None = None, **options: Unpack[Options]
 ) -> Callable[..., Any]:
-    """Retry a function, plain or async, in place when it fails; a generator, until its first item.
+    """Retry a function, plain or async, in place when it fails.
 
     Bare, it retries what is known to pass: transient errors, rate limits and timeouts, for a minute in
     all; every other error is raised at once. With `on` it retries the errors named there; with a policy
@@ -58,7 +58,7 @@ def retry(
     - `on_result`: a function of the result; if it returns True, the call is tried again. At the end
       ResultRejected is raised.
     - `fallback`: the value to return when attempts or time are used up.
-    - `before` each attempt, `after` each failed one and `on_give_up`: functions of a `RetryEvent`.
+    - `on_retry`: a function of a `RetryEvent`, called when an attempt failed and another follows.
     - `sleep`, `rand` and `clock` (seconds that only grow), for tests and other event loops.
 
     When no attempt is left, the last error is raised, with a note. GiveUp and Skip are raised at once;
@@ -75,13 +75,7 @@ def retry(
         chosen = plan(name, policy, options)
         if is_async(function):
             return _async(function, chosen)
-        if inspect.isasyncgenfunction(function):
-            _refuse(options, f"{name} is a generator, which")
-            return generators.later(function, chosen, _sleep_async)
         _check_sleep(chosen)
-        if inspect.isgeneratorfunction(function):
-            _refuse(options, f"{name} is a generator, which")
-            return generators.plain(function, chosen, _sleep)
         if chosen.timeout is not None:
             msg = f"timeout needs an async function; {name} is not: set the timeout of its client"
             raise UsageError(msg)
@@ -105,7 +99,8 @@ def retrying(policy: Policy | None = None, **options: Unpack[BlockOptions]) -> B
         raise UsageError(f"errors are named by on=: write retrying(on={meant(policy)})")
     if policy is not None:
         check_policy(policy)
-    _refuse(options, "a block")
+    if misplaced := sorted({"timeout", "on_result", "fallback"} & options.keys()):
+        raise UsageError(f"{misplaced[0]} is an option for functions; a block has none")
     caller = sys._getframe(1).f_code.co_qualname  # noqa: SLF001 - documented, and holds no frame
     return Block(plan(caller, policy, options))
 
@@ -129,7 +124,7 @@ class _Attempts:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._call = Call(plan, plan.beginning()())
+        self._call = Call(plan, plan.start_clock())
         self._attempt: RetryAttempt | None = None
 
     def __iter__(self) -> _Attempts:
@@ -189,12 +184,12 @@ class RetryAttempt:
 
 
 def _plain(function: Callable[P, R], plan: Plan) -> Callable[P, R]:
-    begin = plan.beginning()
+    start_clock = plan.start_clock
     attempt = function if plan.on_result is None else _judged(function, plan)
 
     @functools.wraps(function)
     def retried(*args: P.args, **kwargs: P.kwargs) -> R:
-        began = begin()
+        began = start_clock()
         call = None
         while True:
             try:
@@ -211,13 +206,13 @@ def _plain(function: Callable[P, R], plan: Plan) -> Callable[P, R]:
 
 
 def _async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P, Awaitable[R]]:
-    begin = plan.beginning()
+    start_clock = plan.start_clock
     is_plain = plan.on_result is None and plan.timeout is None
     attempt: Callable[..., Awaitable[R]] = function if is_plain else _judged_async(function, plan)
 
     @functools.wraps(function)
     async def retried(*args: P.args, **kwargs: P.kwargs) -> R:
-        began = begin()
+        began = start_clock()
         call = None
         while True:
             try:
@@ -255,17 +250,14 @@ def _judged_async(function: Callable[P, Awaitable[R]], plan: Plan) -> Callable[P
 
 
 def _sleep(plan: Plan, call: Call) -> None:
-    """Wait for the next attempt, and begin it."""
     if call.delay > 0:
         (plan.sleep or waiting.wait)(call.delay)
-    call.begin()
 
 
 async def _sleep_async(plan: Plan, call: Call) -> None:
     slept = (plan.sleep or waiting.wait_async)(call.delay)  # also for 0 s: others get their turn
     if inspect.isawaitable(slept):
         await slept
-    call.begin()
 
 
 def _check_function(function: object) -> None:
@@ -277,6 +269,8 @@ def _check_function(function: object) -> None:
         msg = f"errors are named by on=: write @retry(on={meant(function)})"
     elif isinstance(function, type):
         msg = f"{name} is a class; use @retry on its methods"
+    elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        msg = f"{name} is a generator; use @retry on a function that returns its items at once"
     elif not callable(function):
         msg = f"@retry needs a function, or options such as attempts=3; found {function!r}"
     else:
@@ -288,12 +282,6 @@ def _names_errors(value: object) -> bool:
     """Return True for what belongs under `on`: a type of errors, an error, or several of them."""
     is_several = isinstance(value, BaseException | list | tuple | set | str)
     return is_kind_of(value, BaseException) or is_several
-
-
-def _refuse(options: Options | BlockOptions, name: str) -> None:
-    """Raise UsageError for options that only functions with one result have."""
-    if misplaced := sorted({"timeout", "on_result", "fallback"} & options.keys()):
-        raise UsageError(f"{misplaced[0]} is an option for functions; {name} has none")
 
 
 def _check_sleep(plan: Plan) -> None:

@@ -60,9 +60,7 @@ async def limited(call: Callable[[], Awaitable[T]], seconds: float, name: str) -
     msg = f"{name} did not end within {durations.words(seconds)}, its timeout"
     library = _event_loop()
     if library.__name__ == "trio":
-        with library.move_on_after(seconds):
-            return await call()
-        raise AttemptTimeout(msg)
+        raise UsageError("timeout needs asyncio; under trio use `with trio.fail_after(…):` instead")
     limit = library.timeout(seconds)
     try:
         async with limit:

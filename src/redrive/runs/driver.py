@@ -15,7 +15,7 @@ from redrive.errors import Refused
 from redrive.events import Bus, Event
 from redrive.jobs.job import Action, State
 from redrive.jobs.logger import log
-from redrive.runs import overrides, rules, run_records
+from redrive.runs import rules, run_records
 from redrive.runs.run_records import Counts, Phase, Run
 from redrive.stores.contract import Query, Store, every
 from redrive.stores.note_verbs import Note
@@ -24,7 +24,6 @@ EVERY = 1.0  # seconds between two looks
 CHUNK = 10_000  # how many jobs are tagged in one step
 _TURN = "runs:turn"  # the note of the worker that drives now
 _LASTS = 5.0
-_FIRST = 60.0  # seconds that a run waits, at most, for the first job to ask providers in cooldown
 _GIVEN_UP = 60.0
 """Seconds without a sign after which the process that froze a run's jobs is taken for dead."""
 
@@ -96,17 +95,6 @@ class Driver:
             return self._let_go(run, counts, version, now)
         return []
 
-    def _asks_first(self, run: Run, counts: Counts, now: float) -> bool:
-        """Return True while only a run's first job may go, to ask providers in cooldown.
-
-        Without a canary it alone overrides cooldowns. If it succeeds they end, and the other jobs
-        find the providers ready; they wait for its attempt, but no longer than a minute.
-        """
-        goes_first = run.released == 0 or (run.released == counts.untried == 1)
-        if run.spec.canary or not goes_first or now - run.created > _FIRST:
-            return False
-        return bool(self._store.notes(overrides.PROVIDER))
-
     def _end(self, run: Run, version: int, phase: Phase, why: str) -> None:
         """Let nothing more go, for all to see, and then close it."""
         run = replace(run, phase=phase, why=why)
@@ -116,8 +104,6 @@ class Driver:
 
     def _let_go(self, run: Run, counts: Counts, version: int, now: float) -> list[str]:
         next_run, delays = rules.due(run, counts, now)
-        if self._asks_first(run, counts, now):
-            delays = [] if run.released else delays[:1]
         ids = self._store.members(-run.number, limit=len(delays)).oldest if delays else []
         done: list[str] = []
         if ids:
@@ -125,7 +111,6 @@ class Driver:
                 actor=run.by, verb=run_records.RELEASE, target=run.id, reason=run.reason
             )
             delays = delays[: len(ids)]
-            overrides.mark(self._store, ids[: max(0, max(1, run.spec.canary) - run.released)])
             moved = self._store.move(ids, "retry", action, delays=delays, run=run.number)
             done = [job.id for job in moved.done]
             released = next_run.released + len(done)

@@ -40,8 +40,9 @@ def asgi(
 ) -> Server:
     """Return an ASGI application for an app's store, to be served or mounted.
 
-    `tokens` are those of the environment unless given. `hosts` are the names it goes by; requests for
-    others are refused. `name` and `environment` are shown on every page of the console.
+    `tokens` are those of the environment unless given; with an empty list only health checks are
+    answered. `hosts` are the names it goes by; requests for others are refused. `name` and `environment`
+    are shown on every page of the console.
 
     With `who` the host program decides who uses the console: it is called with the ASGI scope of each
     request, on a thread, and returns a name for the audit log and `read`, `act` or `reveal`, or None
@@ -57,8 +58,11 @@ def asgi(
     except ImportError as error:
         raise UsageError(f"serving needs an extra: pip install 'redrive[web]' ({error})") from error
     _open(app)
-    given = from_environ() if tokens is None else tokens
-    known = Tokens(given, may_be_none=who is not None) if auth else None
+    if tokens is None:
+        tokens = from_environ()
+        if auth and not tokens and who is None:
+            raise UsageError("there is no token: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN")
+    known = Tokens(tokens) if auth else None
     place = Place(name or _name(app), environment, who, sign_in)
     return Server(app, known, hosts, deadline, place)
 

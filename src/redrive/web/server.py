@@ -10,8 +10,7 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
@@ -45,7 +44,6 @@ from redrive.web.tokens import Tokens
 Do = Callable[[], Document | Reply]
 T = TypeVar("T")
 
-_AT_ONCE = 200  # requests that are worked on at the same time; probes are not counted
 SEARCHES = 2  # so many searches run at the same time; others wait, but probes do not
 LONGEST_SEARCH = 5.0  # seconds; then a page ends early with its scope
 LONGEST_PLAN = 20.0  # seconds; then a plan is refused: it must find all its jobs
@@ -67,7 +65,6 @@ class Server:
         self._place = place
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         self._deadline = deadline
-        self._active = 0
         self._health = health.Health(app)
         self._threads, self._probes, self._searches = Threads(), Threads(), Threads(SEARCHES)
         self._is_closed = False
@@ -76,7 +73,7 @@ class Server:
             by_path[route.path][route.method] = route
         self.console = Console(app, tokens, self._health, self._run, place)
         handlers = self.console.paths() | {
-            path: {method: partial(self.answer, route) for method, route in routes.items()}
+            path: {method: partial(self._answer, route) for method, route in routes.items()}
             for path, routes in by_path.items()
         }
         paths = [Path(path, _Place(methods)) for path, methods in handlers.items()]
@@ -119,31 +116,11 @@ class Server:
                 await receive()
                 await send({"type": f"lifespan.{word}.complete"})
 
-    async def answer(self, route: Route, request: HttpRequest) -> Response:
-        """Answer a request, unless there are too many; a probe is always answered."""
-        if not route.right:
-            return await self._answer(route, request)
-        with self._counted():
-            return await self._answer(route, request)
-
-    @contextmanager
-    def _counted(self) -> Generator[None]:
-        """Count a request that is worked on, or refuse it because there are too many."""
-        if self._active >= _AT_ONCE:
-            msg = f"the server is busy with {_AT_ONCE} requests; send it again in a second"
-            raise Problem(503, "busy", msg, {"retry-after": "1"})
-        self._active += 1
-        try:
-            yield
-        finally:
-            self._active -= 1
-
     async def _run(self, does: Callable[[], Response], search: Search) -> Response:
         """Answer a request for a page on a thread."""
-        with self._counted():
-            if search:
-                return await hop(self._searches, self._searched, does, plans=search == "plan")
-            return await hop(self._threads, does)
+        if search:
+            return await hop(self._searches, self._searched, does, plans=search == "plan")
+        return await hop(self._threads, does)
 
     async def _nowhere(self, scope: Scope, receive: Receive, send: Send) -> None:
         if "text/html" in Headers(scope=scope).get("accept", "") and scope["method"] == "GET":

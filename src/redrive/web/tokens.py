@@ -3,7 +3,7 @@
 They come from the environment (`REDRIVE_READ_TOKEN`, `REDRIVE_ACT_TOKEN`, `REDRIVE_REVEAL_TOKEN`) or
 from a file that only its owner may read, one a line: a name, `read`, `act` or `reveal`, and the token.
 Each right includes those before it. The name is the actor in the audit log. The file is read at the start:
-to revoke a token, remove it and restart. A line without a token is a person whom a proxy signs in.
+to revoke a token, remove it and restart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ Right = Literal["read", "act", "reveal"]
 RIGHTS = ("", *get_args(Right))
 VARIABLES = {f"REDRIVE_{right.upper()}_TOKEN": right for right in get_args(Right)}
 NAME = re.compile(r"[A-Za-z0-9_.@+-]{1,64}")
-EVERYBODY = "*"  # the name of a right for everybody else whom the proxy signs in
 _TOKEN = re.compile(r"[\x21-\x7e]{20,500}")
 
 
@@ -48,13 +47,8 @@ ANYBODY = Token("anybody", "act")  # without tokens: everybody who gets here may
 class Tokens:
     """The tokens that a server knows."""
 
-    def __init__(self, tokens: Iterable[Token], *, may_be_none: bool = False) -> None:
+    def __init__(self, tokens: Iterable[Token]) -> None:
         self._tokens = tuple(tokens)
-        if not self._tokens and not may_be_none:
-            raise UsageError(
-                "there is no token: set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN, or use --tokens FILE "
-                "(the file is created if it does not exist)"
-            )
 
     def find(self, text: str) -> Token | None:
         """Return the token with this text, in constant time."""
@@ -74,19 +68,14 @@ class Tokens:
 
 def made(name: str, right: str, token: str) -> Token:
     """Make a token, or raise UsageError."""
-    known = _right_of(name, right)
-    if not _TOKEN.fullmatch(token):
-        raise UsageError(f"the token of {name!r} must have 20 to 500 visible ASCII characters")
-    return Token(name, known, _hash(token))
-
-
-def _right_of(name: str, right: str) -> Right:
     if not NAME.fullmatch(name) or right not in VARIABLES.values():
         raise UsageError(
             "a token needs a name of letters, digits, _ . @ + or - and the right read, act or reveal; "
             f"found {name!r} {right!r}"
         )
-    return cast("Right", right)
+    if not _TOKEN.fullmatch(token):
+        raise UsageError(f"the token of {name!r} must have 20 to 500 visible ASCII characters")
+    return Token(name, cast("Right", right), _hash(token))
 
 
 def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
@@ -96,25 +85,8 @@ def from_environ(environ: Mapping[str, str] | None = None) -> list[Token]:
     return [made(f"api-{right}", right, text) for right, text in texts if text]
 
 
-def from_file(path: Path) -> tuple[list[Token], dict[str, Right]]:
-    """Read a file of tokens, one a line, and the rights of people who have none."""
-    tokens: dict[str, Token] = {}
-    people: dict[str, Right] = {}
-    for number, parts in enumerate((line.split() for line in private_lines(path)), 1):
-        used = {name.casefold() for name in (*tokens, *people)}
-        if len(parts) not in {2, 3} or parts[0].casefold() in used:
-            msg = "write a name that is used once, a right and the token; without one for a proxy's user"
-            raise UsageError(f"{path}, entry {number}: {msg}")
-        if len(parts) == 3:  # noqa: PLR2004 - name, right, token
-            tokens[parts[0]] = made(*parts)
-        else:
-            name, right = parts
-            people[name] = _right_of("everybody" if name == EVERYBODY else name, right)
-    return list(tokens.values()), people
-
-
-def private_lines(path: Path) -> list[str]:
-    """Return the lines of a file, but for comments; one that others may read is refused."""
+def from_file(path: Path) -> list[Token]:
+    """Read a file of tokens, one a line; one that others may read is refused."""
     try:
         with path.open(encoding="utf-8") as file:
             status = os.fstat(file.fileno())
@@ -123,8 +95,15 @@ def private_lines(path: Path) -> list[str]:
                 raise UsageError(msg)
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the secrets in {path}: {error}") from error
-    return [line for line in lines if line.strip() and not line.startswith("#")]
+        raise UsageError(f"cannot read the tokens in {path}: {error}") from error
+    tokens: dict[str, Token] = {}
+    written = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    for number, parts in enumerate(written, 1):
+        if len(parts) != 3 or parts[0] in tokens:  # noqa: PLR2004 - name, right, token
+            msg = "write a name that is used once, a right and the token"
+            raise UsageError(f"{path}, entry {number}: {msg}")
+        tokens[parts[0]] = made(*parts)
+    return list(tokens.values())
 
 
 def write_file(path: Path, operator: str = "operator") -> None:

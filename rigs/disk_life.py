@@ -78,7 +78,6 @@ def picture(store: Store) -> Picture:
         "events": [event[1:] for event in events(store)],
         "alerts": store.alerts(),
         "plan": _plan(store),
-        "taken": [list(store.action_jobs(action.number)) for action in store.actions(limit=10_000)],
     }
 
 

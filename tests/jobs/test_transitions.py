@@ -41,7 +41,7 @@ from redrive.jobs.transitions import (
     seized,
     settle_all,
     settled,
-    values_before,
+    with_action,
     with_attempt,
 )
 
@@ -313,12 +313,11 @@ def test_changes_and_nothing_else_make_the_next_job() -> None:
     assert (dead.group, dead.variant) == (1, 2)
 
 
-def test_the_values_before_an_action_undo_it_exactly() -> None:
-    dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1)
-    for verb in ("retry", "resolve", "discard"):
-        change = changed(dead, action_changes(dead, verb, actor="ada", reason="", now=NOW + 1))
-        assert change.job != dead
-        assert replace(change.job, **values_before(change)) == dead
+def test_an_action_adds_its_number_and_the_newest_twenty_stay() -> None:
+    change = changed(replace(job_in(P), actions=tuple(range(1, 21))), {"detail": "x"})
+    added = with_action(change, 21)
+    assert (added.was, added.job.detail) == (change.was, "x")
+    assert added.job.actions == tuple(range(2, 22))
 
 
 def test_jobs_that_change_alike_share_their_changes() -> None:

@@ -15,7 +15,7 @@ from redrive import Reason, State
 from redrive.jobs.job import Completed, Dead
 from summarykit import HANDLER, RETRY, VIEW, Service, role
 
-OWN = {"n", "id", "key", "payload", "more"}
+OWN = {"n", "id", "key", "payload", "more", "action"}
 TIMES = {"at", "due", "updated"}
 ENDED: dict[str, Any] = {"finished": START + 9, "updated": START + 9}
 
@@ -54,31 +54,19 @@ def test_r_summaries_7_it_leaves_what_a_retry_by_the_store_leaves(service: Servi
     stored, updated = service.stored("by-store", "by-update")
     for column in stored.keys() - OWN - TIMES:
         assert updated[column] == stored[column], column
-    assert json.loads(updated["more"]) == json.loads(stored["more"])
+    theirs, mine = (json.loads(row["more"]) for row in (stored, updated))
+    (taken, retried), (also_taken, also_retried) = theirs.pop("actions"), mine.pop("actions")
+    assert (taken, retried + 1) == (also_taken, also_retried)
+    assert (stored["action"], updated["action"]) == (retried, also_retried)
+    assert mine == theirs
     for row in (stored, updated):
         assert len({row[column] for column in TIMES}) == 1
         assert before - 1 <= row["at"] <= after + 1
     moved = {"id": "by-update", "key": "key-by-update", "payload": '{"article_id":"by-update"}'}
     moved |= {"due": updated["due"], "since": updated["due"], "updated": updated["updated"]}
+    moved |= {"actions": (taken, also_retried)}
     assert service.app.get("by-update") == replace(done[0], **moved, history=())
     assert service.app.store.verify().ok
-
-
-@pytest.mark.parametrize("run", [None, -3])
-def test_r_summaries_7_the_act_keeps_what_the_job_was_before(
-    service: Service, run: int | None
-) -> None:
-    """As an action of the store does, so that it can be undone."""
-    for job_id in ("by-store", "by-update"):
-        service.keep_dead(job_id, job_id, run=run)
-    service.app.store.move(["by-store"], "retry", make_action(target="by-store"))
-    service.retry("by-update")
-    mine, theirs = service.app.desk.log.actions()
-    ((by_update, was),) = service.app.store.action_jobs(mine.number)
-    ((by_store, expected),) = service.app.store.action_jobs(theirs.number)
-    assert (by_update, by_store) == ("by-update", "by-store")
-    assert was == expected
-    assert list(was) == list(expected)
 
 
 def test_r_summaries_7_the_act_says_who_what_and_when(service: Service) -> None:

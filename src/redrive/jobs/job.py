@@ -217,6 +217,8 @@ class Job:  # without slots: see `records`
     failed_in_run: bool = False
     """True if it is open, and an attempt failed since its run released it."""
     resolution: Resolution | None = None
+    actions: tuple[int, ...] = ()
+    """The numbers of the newest 20 actions on it, oldest first; the audit log has the actions."""
     edits: int = 0
     original: str | None = None
     """The payload before the first edit."""

@@ -48,6 +48,7 @@ _RUNS = "is running now; wait for it to end"
 KEEP_FIRST, KEEP_LAST = 5, 20
 """How many attempts of a job's history are kept at either end; the middle is folded."""
 MOST_KEPT = KEEP_FIRST + KEEP_LAST
+KEEP_ACTIONS = 20
 
 T = TypeVar("T")
 
@@ -359,9 +360,10 @@ def amended(job: Job, payload: str, *, now: float) -> Job:
     return job_of(job.__dict__ | amend_changes(job, payload, now=now))
 
 
-def values_before(change: Changed) -> Changes:
-    """Return what the changed fields held before: with them an action can be undone exactly."""
-    return {name: getattr(change.was, name) for name in change.changes}
+def with_action(change: Changed, number: int) -> Changed:
+    """Add the number of the action that made a change to the job; the newest ones are kept."""
+    actions = (*change.was.actions, number)[-KEEP_ACTIONS:]
+    return changed(change.was, {**change.changes, "actions": actions})
 
 
 def with_attempt(job: Job, attempt: Attempt) -> Job:

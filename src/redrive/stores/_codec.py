@@ -60,6 +60,7 @@ def job_fields(data: dict[str, Any]) -> dict[str, Any]:
         known["state"] = State(known["state"])
     _convert(known, "reason", Reason)
     _convert(known, "tags", tuple)
+    _convert(known, "actions", tuple)
     _convert(known, "failure", failure_from_dict)
     _convert(known, "resolution", resolution_from_dict)
     _convert(known, "history", lambda rows: tuple(attempt_from_dict(r) for r in rows))
@@ -212,6 +213,7 @@ _INSIDE: dict[str, type[object]] = {
     "resolution": Resolution,
     "history": Attempt,
     "tags": str,
+    "actions": int,
     "ids": str,
     "kinds": str,
     "numbers": int,

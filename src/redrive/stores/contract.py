@@ -21,7 +21,8 @@ power cut the last of them may be undone, and the job runs again.
 
 **One rule.** `jobs.transitions` alone computes what a claim, an end, a seizure, an action or an edit
 changes. A store writes those changes under the fence, and what follows from them: counts and groups
-(`group_verbs`), events and the jobs of an action (`outbox_verbs`), all in the same transaction.
+(`group_verbs`), events (`outbox_verbs`), and the number of the action on the job (`Job.actions`), all in
+the same transaction.
 
 **Versions.** Opening a store that another version of Redrive created raises StoreForeign.
 
@@ -76,7 +77,7 @@ class Query:
     event: str = ""
     """The id of the event they were submitted for."""
     action: int | None = None
-    """Taken by the action of this number."""
+    """The action of this number was the last one on them."""
     run: int | None = None
     """Part of this run, whether it waits for it or was let go."""
     older_than: float | None = None
@@ -313,8 +314,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
         """Apply an action to exactly these jobs, each once, and record it with them.
 
         Jobs whose state does not allow it are skipped with the reason. `delays` (one a job) are
-        seconds until each retried job is due. The fields that changed are kept as they were before,
-        for `action_jobs`.
+        seconds until each retried job is due.
 
         A run tags its jobs: "enlist" with `run=-12` makes them wait for run 12, a retry with
         `run=12` takes only those that still wait for it, and "enlist" with `run=0` lets them wait
@@ -330,16 +330,13 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
 
     @abstractmethod
     def amend(self, job_id: str, payload: str, action: Action, *, expected: int) -> Job:
-        """Replace a job's payload if its number of edits is still `expected`; else Refused.
-
-        The changed fields are kept as they were before, for `action_jobs`.
-        """
+        """Replace a job's payload if its number of edits is still `expected`; else Refused."""
 
     @abstractmethod
     def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
         """Remove finished jobs by rule, at most `limit`; returns handler and state of each.
 
-        It also removes expired notes, and alerts and jobs of actions beyond their bounds.
+        It also removes expired notes, and old alerts.
         """
 
     @abstractmethod

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from redrive.errors import JobNotFound, Refused, StoreDamaged
 from redrive.jobs.job import Action, Job
-from redrive.jobs.transitions import Changed, Verb, action_changes, changed
+from redrive.jobs.transitions import Changed, Verb, action_changes, changed, with_action
 
 Skipped = list[tuple[str, str]]
 """Ids of jobs that were left as they are, and why."""
@@ -15,6 +15,7 @@ Skipped = list[tuple[str, str]]
 
 def apply_to(
     load: Callable[[str], Job],
+    record: Callable[[Action], Action],
     ids: Sequence[str],
     verb: Verb,
     action: Action,
@@ -23,7 +24,10 @@ def apply_to(
     delays: Sequence[float] | None,
     run: int | None,
 ) -> tuple[list[Changed], Skipped, Action]:
-    """Apply an action to jobs, each once; return what changed, what was left, and the action with both counted."""
+    """Apply an action to jobs, each once; return what changed, what was left, and the recorded action.
+
+    The number of the action is added to the jobs, but where they only leave a run (`run` is 0).
+    """
     waits = dict(zip(ids, delays, strict=True)) if delays is not None else {}
     done: list[Changed] = []
     skipped: Skipped = []
@@ -43,4 +47,7 @@ def apply_to(
             skipped.append((one, str(error)))
         else:
             done.append(changed(job, changes))
-    return done, skipped, replace(action, done=len(done), skipped=len(skipped))
+    action = record(replace(action, done=len(done), skipped=len(skipped)))
+    if run != 0:
+        done = [with_action(one, action.number) for one in done]
+    return done, skipped, action

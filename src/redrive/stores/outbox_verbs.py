@@ -1,4 +1,4 @@
-"""The part of the store contract about events, sent alerts, plans, and what an action took.
+"""The part of the store contract about events, sent alerts, plans and actions.
 
 **Events.** A change that `jobs.reports.events_of` reports is stored once for each subscription to its kind,
 in the transaction that changes the job; nothing is stored for kinds without a subscription. A process may
@@ -26,9 +26,6 @@ MOST_PLANS, PLAN_LASTS = 20, 600.0  # how many plans are kept, and for how many 
 PLAN_CHUNK, MOST_PLANNED = 1000, 100_000
 """How many jobs one chunk of a plan may have, and all its chunks."""
 ALERTS_KEPT = 90 * 86400.0  # seconds after which `purge` removes the record of a sent alert
-ACTION_JOBS_KEPT, ACTIONS_KEPT = 1_000_000, 30 * 86400.0
-"""`purge` keeps so many records of jobs that actions took, and those of so many seconds: it removes
-whole actions, oldest first, that are beyond both."""
 
 
 class OutboxEvent(NamedTuple):
@@ -92,7 +89,7 @@ class StoredPlan:
 
 
 class OutboxVerbs(ABC):
-    """What a store can do with events, alerts, plans and the jobs of an action."""
+    """What a store can do with events, alerts, plans and actions."""
 
     @abstractmethod
     def subscribe(self, name: str, kinds: Collection[EventKind]) -> None:
@@ -175,22 +172,18 @@ class OutboxVerbs(ABC):
         """Remove a plan; nothing happens if there is none."""
 
     @abstractmethod
-    def action_jobs(self, number: int) -> Iterator[tuple[str, dict[str, object]]]:
-        """Return the jobs that an action took, by id, each with its changed fields before it.
-
-        These are the values of `transitions.values_before`: written with the action by `move` and
-        `amend`, except for the verb "enlist". Oldest id first.
-        """
-
-    @abstractmethod
     def record(self, action: Action) -> Action:
         """Record an action that moved no job; returns it with its number and time."""
 
     @abstractmethod
     def actions(
-        self, *, limit: int = 100, before: int | None = None, job: str | None = None
+        self,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        numbers: Collection[int] | None = None,
     ) -> list[Action]:
-        """Return actions, newest first, from before that number; with `job` those that took it."""
+        """Return actions, newest first, from before that number; with `numbers` only these."""
 
 
 def bounded(chunks: Iterable[Sequence[PlannedJob]]) -> Iterator[list[PlannedJob]]:

@@ -9,7 +9,7 @@ simply worked has no `more`, so ends that are alike can be written by one statem
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import encode_basestring
 from math import isfinite
@@ -37,7 +37,7 @@ COLUMNS = (
 GIVEN = ("tags", "release", "own_max_attempts", "origin")  # the fields in `given`
 _REST = (
     "detail", "spent", "crashes", "redrives", "failure", "resolution", "edits", "folded", "died_at",
-    "failed_release", "failed_in_run",
+    "failed_release", "failed_in_run", "actions",
 )  # fmt: skip
 MORE = (*_REST, "reason", "finished", "since")
 """The fields in `more`. The last three are left out where state, last change or due time say them."""
@@ -147,19 +147,6 @@ def more_from(text: str) -> dict[str, Any]:
 def given_from(text: str) -> dict[str, Any]:
     """Read `given` in the same way. Nearly all jobs of a program have one of a few: not to be changed."""
     return more_from(text)
-
-
-def fields_to_json(fields: Mapping[str, object]) -> str:
-    """Write some fields of a job, also those at their default; `more_from` reads them back.
-
-    This is how the fields before an action are kept (`transitions.values_before`).
-    """
-    parts = (
-        f'"{KEYS.get(name, name)}":'
-        + ("null" if value is None else _WRITERS.get(name, encode)(value))
-        for name, value in fields.items()
-    )
-    return f"{{{','.join(parts)}}}"
 
 
 def event_body(job: Job) -> str:

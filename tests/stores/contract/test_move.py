@@ -84,8 +84,8 @@ def test_a_retry_of_a_pending_job_makes_it_due_and_spends_the_same_budget(
     add_one(store, "a", since=START - 5)
     before = fail(store, claim_one(store), delay=1000)
     clock.advance(10)
-    (job,) = move(store, "retry", "a").done
-    assert job == replace(before, due=clock.now())
+    moved = move(store, "retry", "a")
+    assert moved.done == [replace(before, due=clock.now(), actions=(moved.action.number,))]
     assert claim_one(store).job.attempts == 2
 
 

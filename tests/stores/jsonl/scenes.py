@@ -90,7 +90,6 @@ def picture(store: JsonlStore) -> dict[str, Any]:
         "subscriptions": store.subscriptions(),
         "outbox": outbox(store),
         "alerts": store.alerts(),
-        "taken": [list(store.action_jobs(action.number)) for action in store.actions()],
     }
 
 

@@ -43,8 +43,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "event": EVENT | {"body": "{}"},
     "handed": {"numbers": [1], "holder": "w", "end": 1.0, "boot": "b", "due": 1.0, "attempts": 1},
     "alert": {"group": 1, "channel": "ops", "kind": "new", "at": 1.0, "more": {}},
-    "took": {"action": 1, "jobs": [["a", {"due": 1.0}]]},
-    "forget": {"alerts": 1.0, "actions": 1},
+    "forget": {"alerts": 1.0},
 }
 """A line of each kind beside jobs."""
 WRONG: list[Any] = [None, "x", 5, 1.5, True, [], [[]], [5], {}, {"x": "y"}, {"x": []}, float("nan")]
@@ -84,7 +83,6 @@ def exercise(store: JsonlStore) -> None:
     store.subscriptions()
     store.take_events(subscriptions=["hook"], holder="w", lease_for=1, limit=9)
     store.alerts()
-    list(store.action_jobs(1))
     store.fold()
     for job in app.desk.jobs.find().jobs:
         store.get(job.id)

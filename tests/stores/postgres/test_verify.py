@@ -36,7 +36,6 @@ BREAKS = {
     "an attempt 1 that cannot be read": "UPDATE {s}.attempts SET record = 'x'",
     "a detail that cannot be read": "INSERT INTO {s}.acts (at, actor, verb, target, reason, done,"
     " skipped, detail) VALUES (1, 'me', 'note', 'x', '', 0, 0, 'x')",
-    "the jobs it took are not": "INSERT INTO {s}.act_jobs VALUES (999, 'a', '{{}}')",
     "a record that cannot be read": "UPDATE {s}.groups SET more = 'x'",
     "cannot be read": "INSERT INTO {s}.ticks VALUES (1, 'x')",
 }

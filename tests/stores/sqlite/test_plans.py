@@ -106,7 +106,7 @@ def test_groups_of_all_dead_jobs_are_counted_by_seeks(busy: SqliteStore) -> None
         (Query(states=DEAD, group=1), "jobs_by_cause (cause=?"),
         (Query(group=1, by_change=True), "jobs_by_cause (cause=?"),
         (Query(event="x"), "jobs_by_event (event=?"),
-        (Query(action=1), "jobs_by_id (id=?"),
+        (Query(action=1), "jobs_by_action (action=?"),
         (Query(ids=("x",), states=DEAD), "jobs_by_id (id=?"),
         (Query(prefix="x", states=DEAD), "jobs_by_id (id>? AND id<?"),
         (Query(key="x", states=DEAD), "jobs_by_key (key=?"),

@@ -95,18 +95,10 @@ class Delivered(NamedTuple):
     numbers: tuple[int, ...]
 
 
-class Took(NamedTuple):
-    """Jobs that an action took, and the fields that it changed as they were before (JSON)."""
-
-    action: int
-    jobs: tuple[tuple[str, str], ...]
-
-
 class Forgotten(NamedTuple):
-    """Alerts sent before a time, and the jobs of actions up to a number, are gone."""
+    """Alerts sent before a time are gone."""
 
     alerts: float
-    actions: int
 
 
 Change = (
@@ -124,6 +116,5 @@ Change = (
     | Delivered
     | SentAlert
     | Action
-    | Took
     | Forgotten
 )

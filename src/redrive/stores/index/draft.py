@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from redrive.jobs.groups import MOST_VARIANTS, GroupRecord
 from redrive.jobs.job import Action, Failure, Job
 from redrive.jobs.reports import events_of
-from redrive.jobs.transitions import Changed, values_before
-from redrive.stores.index.changes import Change, Put, Queued, Took, Varied
+from redrive.stores.index.changes import Change, Put, Queued, Varied
 from redrive.stores.index.entries import Entry, Index
-from redrive.stores.record_codec import event_body, fields_to_json
+from redrive.stores.record_codec import event_body
 from redrive.stores.refusals import no_job
-
-_TOOK = 1000  # how many jobs of an action one line has
 
 
 class Draft:
@@ -112,15 +109,9 @@ class Draft:
             self.changes.append(Varied(group, number, text))
         return number
 
-    def action(self, action: Action, took: Iterable[Changed] = ()) -> Action:
-        """Record an action with the jobs that it took; the store sets its number and time."""
+    def action(self, action: Action) -> Action:
+        """Record an action; the store sets its number and time."""
         last = self._index.actions[-1].number if self._index.actions else 0
         action = replace(action, number=last + 1, at=self.now)
         self.changes.append(action)
-        jobs = sorted((one.was.id, fields_to_json(values_before(one))) for one in took)
-        self.changes += [Took(action.number, some) for some in _parts(jobs)]
         return action
-
-
-def _parts(jobs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:
-    return [tuple(jobs[at : at + _TOOK]) for at in range(0, len(jobs), _TOOK)]

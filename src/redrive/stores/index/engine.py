@@ -16,6 +16,7 @@ from redrive.jobs.transitions import (
     claim_all,
     seized,
     settle_all,
+    with_action,
     with_attempt,
 )
 from redrive.stores._keys import check_same
@@ -279,12 +280,11 @@ class EngineStore(SearchStore):
         def work() -> Drafted[Moved]:
             draft = self._draft()
             done, skipped, kept = apply_to(
-                draft.need, ids, verb, action, now=draft.now, delays=delays, run=run
+                draft.need, draft.action, ids, verb, action, now=draft.now, delays=delays, run=run
             )
             for one in done:
                 draft.put(one.job)
                 draft.report(one.was, without_history(one.job))
-            kept = draft.action(kept, () if verb == "enlist" else done)
             return Moved([without_history(one.job) for one in done], skipped, kept), draft.changes
 
         moved = self._write(work, durable=True)
@@ -297,8 +297,8 @@ class EngineStore(SearchStore):
         draft = self._draft()
         job = draft.need(job_id)
         change = changed(job, amend_changes(job, payload, now=draft.now, expected=expected))
+        change = with_action(change, draft.action(replace(action, done=1)).number)
         draft.put(change.job)
-        draft.action(replace(action, done=1), [change])
         return without_history(change.job), draft.changes
 
     @writes(durable=False)

@@ -64,6 +64,8 @@ class Entry:
     group: int | None
     variant: int | None
     run: int | None
+    action: int | None
+    """The last one on it."""
     key: str | None
     place: Place
 
@@ -124,7 +126,8 @@ class Index(Ledger):
         suspect, fails = get("crashes", 0) > 0, get("failed_in_run", False)
         queue = self._queue(state, head["lane"], head["handler"], suspect, category)
         times = (head["due"], get("died_at"), head["updated"])
-        links = (get("group"), get("variant"), get("run"), get("key"))
+        action = (None, *get("actions", ()))[-1]
+        links = (get("group"), get("variant"), get("run"), action, get("key"))
         entry = Entry(head["id"], state, queue, *times, failed, fails, *links, place)
         self._put(entry, lease, get("event"))
 
@@ -159,8 +162,9 @@ class Index(Ledger):
         category = category_from(category_of(job))
         queue = self._queue(job.state, job.lane, job.handler, job.crashes > 0, category)
         times = (job.due, job.died_at, job.updated)
-        fails, cause = (bool(job.spent), job.failed_in_run), (job.group, job.variant)
-        return Entry(job.id, job.state, queue, *times, *fails, *cause, job.run, job.key, place)
+        fails, links = (bool(job.spent), job.failed_in_run), (job.group, job.variant, job.run)
+        action = job.actions[-1] if job.actions else None
+        return Entry(job.id, job.state, queue, *times, *fails, *links, action, job.key, place)
 
     def _put(self, entry: Entry, lease: Lease | None, event: str | None) -> None:
         one = entry.id

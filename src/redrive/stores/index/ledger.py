@@ -1,7 +1,7 @@
 """All that a store knows beside its jobs: groups, counts, events, alerts, actions and notes.
 
-Changes go in by `apply` only. The bodies of events and what actions changed stay where `place` says: in
-the journal's file or, for memory, in the change itself.
+Changes go in by `apply` only. The bodies of events stay where `place` says: in the journal's file or, for
+memory, in the change itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from redrive.stores.counting import Tick
 from redrive.stores.index import changes as c
 from redrive.stores.index.changes import Change
 from redrive.stores.index.outbox import Outbox, Place
-from redrive.stores.outbox_verbs import ACTION_JOBS_KEPT, ACTIONS_KEPT, ALERTS_KEPT, SentAlert
+from redrive.stores.outbox_verbs import ALERTS_KEPT, SentAlert
 
 
 class Ledger:
@@ -34,9 +34,6 @@ class Ledger:
         self.last_event = 0
         self.alerts: dict[tuple[int, str, str], SentAlert] = {}
         self.actions: list[Action] = []
-        self.took: dict[int, list[tuple[tuple[str, ...], Place]]] = {}
-        self.actions_of: dict[str, list[int]] = {}
-        """The numbers of the actions that took a job, by its id."""
         self.notes: dict[str, c.Noted] = {}
         self.note_version = 0
 
@@ -45,8 +42,13 @@ class Ledger:
         match change:
             case c.Noted():
                 self._apply_note(change)
-            case Action() | c.Took() | SentAlert() | c.Forgotten():
-                self._apply_action(change, place)
+            case Action():
+                self.actions.append(change)
+            case SentAlert(group, channel, kind):
+                self.alerts[group, channel, kind] = change
+            case c.Forgotten(before):
+                alerts = self.alerts.items()
+                self.alerts = {key: one for key, one in alerts if one.at >= before}
             case c.Subscribed() | c.Queued() | c.Handed() | c.Delivered():
                 self._apply_event(change, place)
             case _:
@@ -71,22 +73,6 @@ class Ledger:
                     del self.buckets[span, start]
             case _:
                 pass  # a job: the index knows what to do
-
-    def _apply_action(
-        self, change: Action | c.Took | SentAlert | c.Forgotten, place: Place
-    ) -> None:
-        match change:
-            case Action():
-                self.actions.append(change)
-            case c.Took(action, jobs):
-                ids = tuple(one for one, _ in jobs)
-                self.took.setdefault(action, []).append((ids, place))
-                for one in ids:
-                    self.actions_of.setdefault(one, []).append(action)
-            case SentAlert(group, channel, kind):
-                self.alerts[group, channel, kind] = change
-            case c.Forgotten():
-                self._forget(change)
 
     def _apply_note(self, note: c.Noted) -> None:
         self.note_version = max(self.note_version, note.version)
@@ -122,25 +108,8 @@ class Ledger:
         elif record.fingerprint_v1 is not None:
             self.old_fingerprints[record.fingerprint_v1] = number
 
-    def _forget(self, change: c.Forgotten) -> None:
-        alerts = self.alerts.items()
-        self.alerts = {key: one for key, one in alerts if one.at >= change.alerts}
-        for action in [number for number in self.took if number <= change.actions]:
-            for ids, _ in self.took.pop(action):
-                for one in ids:
-                    self.actions_of[one].remove(action)
-                    if not self.actions_of[one]:
-                        del self.actions_of[one]
-
     def beyond_bounds(self, now: float) -> list[Change]:
-        """Return what forgets old alerts, and the jobs of old actions beyond the bound."""
+        """Return what forgets old alerts."""
         alerts = now - ALERTS_KEPT
-        last, jobs = 0, 0
-        for action in reversed(self.actions):
-            jobs += sum(len(ids) for ids, _ in self.took.get(action.number, ()))
-            if jobs > ACTION_JOBS_KEPT and action.at < now - ACTIONS_KEPT:
-                last = action.number
-                break
-        is_old = any(number <= last for number in self.took)
-        is_old = is_old or any(one.at < alerts for one in self.alerts.values())
-        return [c.Forgotten(alerts, last)] if is_old else []
+        is_old = any(one.at < alerts for one in self.alerts.values())
+        return [c.Forgotten(alerts)] if is_old else []

@@ -15,7 +15,7 @@ from redrive.jobs.job import Action
 from redrive.jobs.reports import EventKind
 from redrive.stores.group_codec import check_changes
 from redrive.stores.index.base import Drafted, IndexStore, reads, writes
-from redrive.stores.index.changes import Change, Delivered, Handed, Noted, Queued, Subscribed, Took
+from redrive.stores.index.changes import Change, Delivered, Handed, Noted, Queued, Subscribed
 from redrive.stores.index.counts import view
 from redrive.stores.note_verbs import PAUSE, Note
 from redrive.stores.outbox_verbs import (
@@ -28,7 +28,6 @@ from redrive.stores.outbox_verbs import (
     WaitingEvents,
     bounded,
 )
-from redrive.stores.record_codec import more_from
 from redrive.stores.refusals import no_group
 
 
@@ -100,24 +99,20 @@ class RecordStore(IndexStore):
 
     @reads
     def actions(
-        self, *, limit: int = 100, before: int | None = None, job: str | None = None
+        self,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        numbers: Collection[int] | None = None,
     ) -> list[Action]:
         """Return actions, newest first."""
-        took = None if job is None else frozenset(self.index.actions_of.get(job, ()))
         found = (
             action
             for action in reversed(self.index.actions)
             if (before is None or action.number < before)
-            and (took is None or action.number in took)
+            and (numbers is None or action.number in numbers)
         )
         return list(islice(found, max(limit, 0)))
-
-    @reads
-    def action_jobs(self, number: int) -> Iterator[tuple[str, dict[str, object]]]:
-        """Return the jobs that an action took, with the changed fields before it."""
-        changes = [self._change_at(place) for _, place in self.index.took.get(number, ())]
-        jobs = (job for one in changes if isinstance(one, Took) for job in one.jobs)
-        return iter([(job_id, more_from(fields)) for job_id, fields in jobs])
 
     @reads
     def group_records(self, numbers: Collection[int] | None = None) -> dict[int, GroupRecord]:

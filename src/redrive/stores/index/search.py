@@ -172,8 +172,6 @@ def _candidates(index: Index, query: Query) -> Iterable[Entry]:
         return _named(index, query.ids or {index.keys.get(query.key, "")})
     if query.event:
         return _named(index, index.by_event.get(query.event, ()))
-    if query.action is not None:
-        return _named(index, (one for ids, _ in index.took.get(query.action, ()) for one in ids))
     if query.run is not None:
         return _named(
             index, (one for run in {query.run, -query.run} for one in index.runs.get(run, ()))
@@ -229,7 +227,7 @@ def _link_checks(index: Index, query: Query) -> Iterator[Check]:
     if query.event:
         yield lambda entry: index.events.get(entry.id) == query.event
     if query.action is not None:
-        yield lambda entry: query.action in index.actions_of.get(entry.id, ())
+        yield lambda entry: entry.action == query.action
     if query.key:
         yield lambda entry: entry.key == query.key
 

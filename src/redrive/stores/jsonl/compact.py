@@ -39,7 +39,6 @@ def if_worthwhile(journal: Journal, clock: Clock) -> None:
     index = journal.index
     places = [entry.place for entry in index.entries.values()]
     places += [one.place for one in index.outbox.waiting.values()]
-    places += [place for taken in index.took.values() for _, place in taken]
     needed = sum(recovery.unpacked(place)[1] for place in places if isinstance(place, int))
     if needed > journal.size * (1 - _GARBAGE):
         return
@@ -154,7 +153,6 @@ def _changes(journal: Journal, now: float) -> Iterator[Change]:
         yield Handed((number,), one.holder, one.end, one.boot, one.due, one.attempts, one.lost)
     yield from index.alerts.values()
     yield from index.actions
-    yield from (journal.change_at(place) for places in index.took.values() for _, place in places)
     notes = index.notes.values()
     yield from (note for note in notes if note.expires is None or note.expires > now)
 

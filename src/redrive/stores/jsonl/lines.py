@@ -38,7 +38,6 @@ from redrive.stores.group_codec import group_from_dict, group_to_json
 from redrive.stores.index import changes as c
 from redrive.stores.index.changes import Change
 from redrive.stores.outbox_verbs import SentAlert
-from redrive.stores.record_codec import more_from
 
 VERSION = 3
 
@@ -242,13 +241,6 @@ def _read_bucket(_: object, value: dict[str, Any]) -> c.Bucket:
     return c.Bucket(value["span"], value["start"], lanes, groups)
 
 
-def _read_took(_: object, value: dict[str, Any]) -> c.Took:
-    jobs = tuple((str(one), encode(fields)) for one, fields in value["jobs"])
-    for _, fields in jobs:
-        more_from(fields)
-    return c.Took(value["action"], jobs)
-
-
 _KINDS: dict[str, type[Any]] = {
     "purge": c.Purged,
     "group": GroupRecord,
@@ -262,7 +254,6 @@ _KINDS: dict[str, type[Any]] = {
     "delivered": c.Delivered,
     "alert": SentAlert,
     "act": Action,
-    "took": c.Took,
     "forget": c.Forgotten,
     "note": c.Noted,
 }
@@ -274,7 +265,6 @@ _FIRST = {c.Purged: "ids", c.Delivered: "numbers"}
 _READERS: dict[str, Callable[[Any, dict[str, Any]], Change]] = {
     "tick": lambda _, value: Tick(value["at"], counts_from_dict(value["counts"])),
     "counts": _read_bucket,
-    "took": _read_took,
 }
 _WRITERS: dict[str, Callable[[Any], object]] = {
     **{name: lambda change: change._asdict() for name in _KINDS},
@@ -283,10 +273,6 @@ _WRITERS: dict[str, Callable[[Any], object]] = {
     "group": lambda change: json.loads(group_to_json(change)),
     "tick": lambda change: {"at": change.at, "counts": change.counts._asdict()},
     "act": record_to_dict,
-    "took": lambda change: {
-        "action": change.action,
-        "jobs": [(one, json.loads(fields)) for one, fields in change.jobs],
-    },
 }
 
 

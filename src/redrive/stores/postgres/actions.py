@@ -15,6 +15,7 @@ from redrive.jobs.job import Claim
 from redrive.jobs.transitions import Changed, Verb, seized
 from redrive.stores.postgres.rows import ROW, job_from_row, readable, state_row
 from redrive.stores.postgres.tx import PostgresTx
+from redrive.stores.record_codec import more_of
 from redrive.stores.sql.tx import Row
 
 
@@ -29,7 +30,7 @@ def write_changes(tx: PostgresTx, changes: Sequence[Changed], verb: Verb | None)
 
 
 def _tag_row(change: Changed) -> Row:
-    return change.job.__dict__[ROW], change.was.lease, change.job.run
+    return change.job.__dict__[ROW], change.was.lease, change.job.run, more_of(change.job)
 
 
 def _change_row(change: Changed) -> Row:

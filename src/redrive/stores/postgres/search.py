@@ -120,8 +120,7 @@ def _add_names(where: Where, query: Query) -> bool:
     if query.event:
         where.add(numbers + "event = %s)", query.event)
     if query.action is not None:
-        taken = "id IN (SELECT id FROM {schema}.act_jobs WHERE act = %s))"
-        where.add(numbers + taken, query.action)
+        where.add(numbers + "action = %s)", query.action)
     if query.run is not None:
         where.add("s.run IN (%s, %s)", query.run, -query.run)
     if query.group is not None:

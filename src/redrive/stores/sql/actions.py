@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from redrive.jobs.job import TERMINAL, Action, Job, State
-from redrive.jobs.transitions import Changed, Verb, amend_changes, changed
+from redrive.jobs.transitions import Changed, Verb, amend_changes, changed, with_action
 from redrive.stores.contract import Moved, PurgeRule
 from redrive.stores.moving import apply_to
 from redrive.stores.refusals import no_job
 from redrive.stores.sql.notes import action_landed, record_action
-from redrive.stores.sql.outbox import Reports, SqlOutbox, keep_action_jobs, remove_old, write_events
+from redrive.stores.sql.outbox import Reports, SqlOutbox, remove_old, write_events
 from redrive.stores.sql.rows import readable_rows
 from redrive.stores.sql.tx import Row, Tx
 
@@ -46,6 +46,7 @@ class SqlActions(SqlOutbox):
             found = {row[1]: row for row in tx.all("to_change", (tx.array(ids),))}
             done, skipped, kept = apply_to(
                 lambda one: self._present(found.get(one), one),
+                lambda action: record_action(tx, action),
                 ids,
                 verb,
                 action,
@@ -53,7 +54,7 @@ class SqlActions(SqlOutbox):
                 delays=delays,
                 run=run,
             )
-            kept = self._record_changes(tx, done, kept, verb, reports)
+            self._keep(tx, done, kept if run != 0 else None, verb, reports)
             return Moved([change.job for change in done], skipped, kept)
 
         def landed(tx: Tx, moved: Moved) -> bool:
@@ -71,7 +72,9 @@ class SqlActions(SqlOutbox):
         def work(tx: Tx) -> Job:
             job = self._present(tx.one("to_change", (tx.array([job_id]),)), job_id)
             change = changed(job, amend_changes(job, payload, now=tx.now(), expected=expected))
-            self._record_changes(tx, [change], replace(action, done=1), None, reports)
+            kept = record_action(tx, replace(action, done=1))
+            change = with_action(change, kept.number)
+            self._keep(tx, [change], kept, None, reports)
             tx.run("repay", (change.job.payload, change.job.original, job.__dict__[ROW]))
             return change.job
 
@@ -82,16 +85,21 @@ class SqlActions(SqlOutbox):
 
         return self._write(work, durable=True, landed=landed)
 
-    def _record_changes(
-        self, tx: Tx, done: Sequence[Changed], action: Action, verb: Verb | None, reports: Reports
-    ) -> Action:
-        """Write jobs that an action changed, the action, and what they were before it."""
+    def _keep(
+        self,
+        tx: Tx,
+        done: Sequence[Changed],
+        action: Action | None,
+        verb: Verb | None,
+        reports: Reports,
+    ) -> None:
+        """Write jobs that an action changed; without one they only leave their run."""
         self._write_changes(tx, done, verb)
-        action = record_action(tx, action)
+        if action is not None and done:
+            rows = tx.array(one.was.__dict__[ROW] for one in done)
+            tx.run("last_action", (action.number, rows))
         if verb != "enlist":
-            keep_action_jobs(tx, action.number, done)
             write_events(tx, reports, ((one.was, one.job) for one in done))
-        return action
 
     def _present(self, row: Row | None, job_id: str) -> Job:
         if row is None:

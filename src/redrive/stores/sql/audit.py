@@ -40,14 +40,15 @@ def problems(
 def _jobs(tx: Tx, job_of: Callable[[Row], Job]) -> Found:
     last = 0
     while rows := tx.all("checked", (last, _MOST)):
-        for suspect, category, at, *row in rows:
+        for suspect, category, at, action, *row in rows:
             last = row[0]
             try:
                 job = job_of(tuple(row))
             except StoreDamaged as error:
                 yield f"job {row[1]}", str(error).partition(";")[0].removeprefix(f"job {row[1]} ")
                 continue
-            if (suspect, category, at) != (is_suspect(job), category_of(job), at_of(job)):
+            filed = (is_suspect(job), category_of(job), at_of(job), (None, *job.actions)[-1])
+            if (suspect, category, at, action) != filed:
                 yield f"job {row[1]}", "is filed under a wrong time or among the wrong jobs"
 
 
@@ -67,8 +68,6 @@ def _actions(tx: Tx) -> Found:
             before = row[0]
             if not _reads(action_from_row, row):
                 yield f"action A{before}", "has a detail that cannot be read"
-    for (number,) in tx.all("act_strays"):
-        yield f"action A{number}", "is gone, but the jobs it took are not"
 
 
 def _ticks(tx: Tx) -> Found:

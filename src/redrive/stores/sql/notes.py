@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from redrive.jobs.job import Action
@@ -47,12 +48,20 @@ class SqlNotes(SqlBase):
         )
 
     def actions(
-        self, *, limit: int = 100, before: int | None = None, job: str | None = None
+        self,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        numbers: Collection[int] | None = None,
     ) -> list[Action]:
-        """Return actions, newest first, from before that number; with `job` those that took it."""
+        """Return actions, newest first, from before that number; with `numbers` only these."""
         args = (_EVERY if before is None else before, max(limit, 0))
         rows = self._read(
-            lambda tx: tx.all("acts", args) if job is None else tx.all("acts_of", (job, *args))
+            lambda tx: (
+                tx.all("acts", args)
+                if numbers is None
+                else tx.all("some_acts", (tx.array(numbers), *args))
+            )
         )
         return [action_from_row(row) for row in rows]
 

@@ -1,19 +1,16 @@
-"""Events for subscriptions, alerts that were sent, plans, and the jobs that actions took."""
+"""Events for subscriptions, alerts that were sent, and plans."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from redrive.jobs.job import Job, State
 from redrive.jobs.reports import EventKind, events_of
-from redrive.jobs.transitions import Changed, values_before
 from redrive.stores._codec import encode
 from redrive.stores.outbox_verbs import (
-    ACTION_JOBS_KEPT,
-    ACTIONS_KEPT,
     ALERTS_KEPT,
     MOST_PLANS,
     PLAN_LASTS,
@@ -25,10 +22,8 @@ from redrive.stores.outbox_verbs import (
     WaitingEvents,
     bounded,
 )
-from redrive.stores.record_codec import event_body, fields_to_json, more_from
+from redrive.stores.record_codec import event_body
 from redrive.stores.sql.tx import Row, SqlBase, Tx
-
-_AT_ONCE = 1000
 
 Subscriptions = dict[str, frozenset[EventKind]]
 EventRow = tuple[str, str, str, float, str]
@@ -79,7 +74,7 @@ class Reports:
 
 
 class SqlOutbox(SqlBase):
-    """The verbs about events, alerts, plans and the jobs of an action."""
+    """The verbs about events, alerts and plans."""
 
     _changes = 0  # how often subscriptions were changed here
     _known: tuple[int, float, Reports] = (-1, 0.0, Reports({}))
@@ -221,16 +216,6 @@ class SqlOutbox(SqlBase):
         """Remove a plan; nothing happens if there is none."""
         self._write(lambda tx: _drop_plan(tx, plan_id), durable=False)
 
-    def action_jobs(self, number: int) -> Iterator[tuple[str, dict[str, object]]]:
-        """Return the jobs that an action took, each with its changed fields before it."""
-        last = ""
-        while rows := self._some_action_jobs(number, last):
-            for last, was in rows:
-                yield last, more_from(was)
-
-    def _some_action_jobs(self, number: int, last: str) -> list[Row]:
-        return self._read(lambda tx: tx.all("action_jobs", (number, last, _AT_ONCE)))
-
 
 def _lease_end(tx: Tx, lease_for: float) -> tuple[object, ...]:
     """Return the end of a lease that begins now, and the boot that it is measured by, if it is."""
@@ -244,20 +229,11 @@ def write_events(tx: Tx, reports: Reports, pairs: Iterable[Pair]) -> None:
         tx.many("add_events", [(*row, row[3]) for row in rows])
 
 
-def keep_action_jobs(tx: Tx, number: int, changes: Iterable[Changed]) -> None:
-    """Store the changed fields of the jobs that an action took as they were before."""
-    tx.many(
-        "add_action_jobs",
-        [(number, one.was.id, fields_to_json(values_before(one))) for one in changes],
-    )
-
-
 def remove_old(tx: Tx) -> None:
-    """Remove notes, alerts and jobs of actions that are beyond their bounds."""
+    """Remove notes that have expired, and old alerts."""
     now = tx.now()
     tx.run("remove_expired", (now,))
     tx.run("remove_alerts", (now - ALERTS_KEPT,))
-    tx.run("remove_action_jobs", (now - ACTIONS_KEPT, ACTION_JOBS_KEPT))
 
 
 def _drop_plan(tx: Tx, plan_id: str) -> None:

@@ -130,12 +130,7 @@ def _names(tx: SqliteTx, query: Query) -> list[tuple[str, str, tuple[object, ...
         (bool(query.ids), "", any_id, (tx.array(query.ids),)),
         (bool(query.key), "", "key = ?", (query.key,)),
         (bool(query.event), "jobs_by_event", "event = ?", (query.event,)),
-        (
-            query.action is not None,
-            "",
-            "id IN (SELECT id FROM act_jobs WHERE act = ?)",
-            (query.action,),
-        ),
+        (query.action is not None, "jobs_by_action", "action = ?", (query.action,)),
         (query.run is not None, "jobs_by_run", "run IN (?, ?)", (run, -run)),
         (query.group is not None, "jobs_by_cause", "cause = ?", (query.group,)),
         (bool(query.prefix), "", "id >= ? AND id < ?", (query.prefix, query.prefix + LAST)),

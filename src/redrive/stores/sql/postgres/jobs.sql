@@ -92,15 +92,15 @@ SELECT {schema}.change_jobs(
     %b::text[]
 )
 
--- name: enlist -- Make jobs part of a run, or of none: nothing but the tag changes.
+-- name: enlist -- Make jobs part of a run, or of none: only the tag and the list of actions change.
 WITH g AS MATERIALIZED (
-    SELECT * FROM unnest(%b::int8[], %b::int8[], %b::int8[]) AS g (n, lease, run)
+    SELECT * FROM unnest(%b::int8[], %b::int8[], %b::int8[], %b::text[]) AS g (n, lease, run, more)
 ), o AS (
-    UPDATE {schema}.open AS q SET run = g.run FROM g WHERE q.n = g.n AND q.lease = g.lease
-    RETURNING q.n
+    UPDATE {schema}.open AS q SET run = g.run, more = g.more FROM g
+    WHERE q.n = g.n AND q.lease = g.lease RETURNING q.n
 ), e AS (
-    UPDATE {schema}.ended AS q SET run = g.run FROM g WHERE q.n = g.n AND q.lease = g.lease
-    RETURNING q.n
+    UPDATE {schema}.ended AS q SET run = g.run, more = g.more FROM g
+    WHERE q.n = g.n AND q.lease = g.lease RETURNING q.n
 )
 SELECT (SELECT count(*) FROM o) + (SELECT count(*) FROM e)
 

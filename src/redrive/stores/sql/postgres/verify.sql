@@ -29,7 +29,7 @@ WHERE (holder IS NULL) <> (since IS NULL) OR (holder IS NULL AND lease_end IS NO
 SELECT id FROM {schema}.ended WHERE state NOT IN ('completed', 'dead', 'resolved') LIMIT 20
 
 -- name: checked -- Some jobs, with what is filed about them.
-SELECT s.suspect, s.category, s.at, r.* FROM {schema}.jobs AS j
+SELECT s.suspect, s.category, s.at, j.action, r.* FROM {schema}.jobs AS j
 CROSS JOIN LATERAL (SELECT * FROM {schema}.job_rows AS r WHERE r.n = j.n LIMIT 1) AS r
 CROSS JOIN LATERAL (SELECT suspect, category, at FROM {schema}.states AS s WHERE s.n = j.n LIMIT 1) AS s
 WHERE j.n > %s ORDER BY j.n LIMIT %s

@@ -14,6 +14,9 @@ SELECT id, n FROM {schema}.jobs WHERE id = ANY(?::text[])
 SELECT j.id, a.record FROM {schema}.jobs AS j JOIN {schema}.attempts AS a ON a.n = j.n
 WHERE j.id = ANY(?::text[]) ORDER BY a.n, a.ordinal
 
+-- name: last_action -- The last action on these jobs.
+UPDATE {schema}.jobs SET action = ? WHERE n = ANY(?::int8[])
+
 -- name: remove_attempts -- The histories of purged jobs.
 DELETE FROM {schema}.attempts WHERE n = ANY(?::int8[])
 

@@ -28,7 +28,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING number
 SELECT number, at, actor, verb, target, reason, done, skipped, detail FROM {schema}.acts
 WHERE number < ? ORDER BY number DESC LIMIT ?
 
--- name: acts_of -- Actions that took a job, newest first, from before a number.
+-- name: some_acts -- Those of these actions that there are, newest first, from before a number.
 SELECT number, at, actor, verb, target, reason, done, skipped, detail FROM {schema}.acts
-WHERE number IN (SELECT act FROM {schema}.act_jobs WHERE id = ?) AND number < ?
-ORDER BY number DESC LIMIT ?
+WHERE number = ANY(?::int8[]) AND number < ? ORDER BY number DESC LIMIT ?

@@ -79,17 +79,3 @@ DELETE FROM {schema}.plans WHERE expires <= ?
 
 -- name: drop_stray_chunks -- Remove the chunks of plans that are gone.
 DELETE FROM {schema}.plan_chunks WHERE plan NOT IN (SELECT id FROM {schema}.plans)
-
--- name: add_action_jobs -- The jobs that an action took, and how they were before.
-INSERT INTO {schema}.act_jobs (act, id, was) VALUES (?::int8, ?::text, ?::text)
-
--- name: action_jobs -- The next jobs that an action took, by id.
-SELECT id, was FROM {schema}.act_jobs WHERE act = ? AND id > ? ORDER BY id LIMIT ?
-
--- name: remove_action_jobs -- Remove the jobs of whole actions from before a time that are beyond so
--- many jobs, oldest first.
-DELETE FROM {schema}.act_jobs WHERE act <= (
-    SELECT max(number) FROM {schema}.acts WHERE at < ? AND number <= (
-        SELECT act FROM {schema}.act_jobs ORDER BY act DESC LIMIT 1 OFFSET ?
-    )
-)

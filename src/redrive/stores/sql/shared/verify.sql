@@ -9,9 +9,6 @@ WHERE j.id IS NULL LIMIT 20
 SELECT id FROM {states}
 WHERE cause IS NOT NULL AND cause NOT IN (SELECT number FROM {schema}.groups) LIMIT 20
 
--- name: act_strays -- Jobs of actions that are gone.
-SELECT DISTINCT act FROM {schema}.act_jobs WHERE act NOT IN (SELECT number FROM {schema}.acts) LIMIT 20
-
 -- name: records -- The next attempts of jobs.
 SELECT id, a.n, ordinal, record FROM {schema}.attempts AS a JOIN {schema}.jobs AS j ON j.n = a.n
 WHERE (a.n, ordinal) > (?, ?) ORDER BY a.n, ordinal LIMIT ?

@@ -25,6 +25,7 @@ CREATE TABLE jobs (
     cause INTEGER,
     variant INTEGER,
     run INTEGER,
+    action INTEGER,                -- the last one on it
     holder TEXT,
     lease_end REAL,
     boot TEXT,
@@ -38,6 +39,7 @@ CREATE INDEX jobs_by_event ON jobs (event) WHERE event IS NOT NULL;
 -- claim only takes an entry out and an end only puts one in. Queries must say so too, word for word.
 CREATE INDEX jobs_by_kind ON jobs (state, suspect, lane, handler, category, at) WHERE state <> 'running';
 CREATE INDEX running_jobs ON jobs (state) WHERE state = 'running';
+CREATE INDEX jobs_by_action ON jobs (action) WHERE action IS NOT NULL;
 CREATE INDEX jobs_by_run ON jobs (run, state, id) WHERE run IS NOT NULL;
 -- These hold `state` as well: without it SQLite reads each row to check what the index promises.
 CREATE INDEX dead_by_id ON jobs (id, state) WHERE state = 'dead';
@@ -96,8 +98,6 @@ CREATE TABLE alerts (
 CREATE TABLE acts (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, actor TEXT NOT NULL, verb TEXT NOT NULL, target TEXT NOT NULL,
     reason TEXT NOT NULL, done INTEGER NOT NULL, skipped INTEGER NOT NULL, detail TEXT) STRICT;
-CREATE TABLE act_jobs (act INTEGER NOT NULL, id TEXT NOT NULL, was TEXT NOT NULL, PRIMARY KEY (act, id)) STRICT, WITHOUT ROWID;
-CREATE INDEX act_jobs_by_id ON act_jobs (id, act);
 
 CREATE TABLE plans (id TEXT PRIMARY KEY, created REAL NOT NULL, expires REAL NOT NULL, header TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE plan_chunks (plan TEXT NOT NULL, chunk INTEGER NOT NULL, jobs TEXT NOT NULL, PRIMARY KEY (plan, chunk)) STRICT, WITHOUT ROWID;

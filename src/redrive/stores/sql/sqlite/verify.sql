@@ -17,5 +17,5 @@ SELECT id FROM jobs LEFT JOIN payloads USING (n) WHERE payload IS NULL LIMIT 20
 SELECT p.n FROM payloads p LEFT JOIN jobs USING (n) WHERE id IS NULL LIMIT 20
 
 -- name: checked -- Some jobs, whole, with the columns that follow from the others.
-SELECT suspect, category, at, {read} FROM jobs JOIN payloads USING (n)
+SELECT suspect, category, at, action, {read} FROM jobs JOIN payloads USING (n)
 WHERE n > ? ORDER BY n LIMIT ?

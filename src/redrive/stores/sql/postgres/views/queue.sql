@@ -12,7 +12,7 @@ DECLARE
     retried record := OLD;
     dead {schema}.ended;
     past json;
-    action bigint;
+    act bigint;
 BEGIN
     IF TG_OP = 'INSERT' THEN
         RAISE EXCEPTION 'no job is inserted here; the program does it: `HANDLER.submit(...)`'
@@ -36,6 +36,10 @@ BEGIN
         RETURN NULL;
     END IF;
     past := replace(coalesce(dead.more, '{{}}'), '\u0000', '\ufffd')::json;
+    INSERT INTO {schema}.acts (at, actor, verb, target, reason, done, skipped)
+    VALUES (moment, current_user, 'retry', OLD.job_id, 'UPDATE ' || TG_TABLE_NAME, 1, 0)
+    RETURNING number INTO act;
+    UPDATE {schema}.jobs SET action = act WHERE n = dead.n;
     INSERT INTO {schema}.open (
         n, lease, at, updated, first_failed, cause, run, ceiling, attempts, variant, suspect, id, lane,
         handler, category, more
@@ -49,29 +53,14 @@ BEGIN
                 WHERE key IN ('failure', 'edits', 'folded', 'died_at', 'failed_release')
                 UNION ALL
                 SELECT 'redrives', to_json(coalesce((past ->> 'redrives')::int, 0) + 1)
+                UNION ALL
+                SELECT 'actions', json_agg(number ORDER BY number) FROM (
+                    SELECT value::text::bigint AS number FROM json_array_elements(past -> 'actions')
+                    UNION ALL SELECT act
+                    ORDER BY number DESC LIMIT 20
+                ) AS newest
             ) AS kept
         );
-    INSERT INTO {schema}.acts (at, actor, verb, target, reason, done, skipped)
-    VALUES (moment, current_user, 'retry', OLD.job_id, 'UPDATE ' || TG_TABLE_NAME, 1, 0)
-    RETURNING number INTO action;
-    INSERT INTO {schema}.act_jobs (act, id, was)  -- the fields as they were: see `values_before`
-    SELECT action, dead.id, '{{' || string_agg(to_json(f.key)::text || ':' || f.value::text, ',') || '}}'
-    FROM (
-        VALUES ('state', to_json(dead.state)),
-            ('reason', coalesce(past -> 'reason', 'null')),
-            ('detail', coalesce(past -> 'detail', '""')),
-            ('attempts', to_json(dead.attempts)),
-            ('spent', coalesce(past -> 'spent', '{{}}')),
-            ('crashes', coalesce(past -> 'crashes', '0')),
-            ('redrives', coalesce(past -> 'redrives', '0')),
-            ('due', to_json(dead.due)),
-            ('since', coalesce(past -> 'since', to_json(dead.due))),
-            ('updated', to_json(dead.at)),
-            ('finished', coalesce(past -> 'finished', to_json(dead.at))),
-            ('resolution', coalesce(past -> 'resolution', 'null')),
-            ('run', to_json(dead.run))
-    ) AS f (key, value)
-    WHERE f.key <> 'run' OR dead.run < 0;
     PERFORM pg_notify({channel}, '');
     NEW.retry_count := 0;
     NEW.completed_at := NULL;

@@ -76,23 +76,3 @@ def test_three_causes_are_three_groups(
     assert sum(group["jobs"] for group in found) == number
     assert len(found) == 3, [group["title"] for group in found]
     assert max(g["jobs"] for g in found) - min(g["jobs"] for g in found) <= 1
-
-
-def shared_helper(order: int) -> int:
-    return {"a": 1}[f"vat_{order}"]
-
-
-def test_a_group_names_the_same_statement_in_other_handlers(empty: Shop) -> None:
-    """A helper that many handlers call fails in a group for each of them."""
-    with empty.app() as app:
-        for name in ("mail.send", "pdf.print", "shop.pay"):
-            app.handler(name, policy=ONCE)(shared_helper).submit(order=7)
-        app.handler("alone", policy=ONCE)(lambda: same_words(1, "h")).submit()
-        app.run_due()
-    found = json.loads(empty.run("group", "G1", "--json").stdout)["data"]
-    others = {row["handler"] for row in found["same_statement"]}
-    assert others == {"mail.send", "pdf.print", "shop.pay"} - set(found["handlers"])
-    text = empty.run("group", "G1").stdout
-    assert text.count("\nsame\t") == 2
-    alone = json.loads(empty.run("group", "G4", "--json").stdout)["data"]
-    assert alone["same_statement"] == []

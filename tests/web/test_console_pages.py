@@ -107,19 +107,6 @@ def test_groups_are_filtered_and_sorted_by_the_address(app: Redrive) -> None:
     assert visitor.page("/groups?sort=odd", 400).all("h1")
 
 
-def test_a_group_names_groups_that_fail_in_the_same_statement(app: Redrive) -> None:
-    def charge(order: int) -> int:
-        return {"a": 1}[f"vat_{order}"]
-
-    for handler in ("same.one", "same.two"):
-        app.handler(handler, policy=Policy(attempts=1))(charge).submit(order=7)
-    app.run_due()
-    one, two = (app.desk.jobs.find(f"handler:same.{n}").jobs[0].group for n in ("one", "two"))
-    page = Visitor(app).page(f"/groups/G{one}?whole=true")
-    assert "The same statement elsewhere" in page.text
-    assert f'href="/groups/G{two}"' in page.html
-
-
 def test_many_lanes_without_a_worker_are_one_sentence(app: Redrive) -> None:
     for number in range(30):
         app.submit(f"lane{number}.send", {})

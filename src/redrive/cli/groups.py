@@ -27,7 +27,6 @@ from redrive.jobs.job import Group
 SAMPLES = 5
 _ORDERS: dict[str, lists.Order] = {"count": "jobs", "growth": "growth", "age": "age"}
 _ALL = 100_000
-_ELSEWHERE = fields("group:id handler title=cause:main")
 _SHARED = fields(
     "share=dead:number completed:number fact=what:word value",
     share=lambda shared: f"{shared['share']:.0%}",
@@ -147,7 +146,6 @@ def _view(desk: Desk, group: Group) -> View:
         Table(
             views.VARIANTS, whole["variants"], f"Messages, selected as {group.name}.1", "variant"
         ),
-        Table(_ELSEWHERE, whole["same_statement"], "The same statement in other handlers", "same"),
         Table(_SHARED, shared, _compared(facts, group), "shared"),
         Table(views.NEWEST, newest, "Newest", "newest"),
     ]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from redrive.desk import shapes
-from redrive.desk.same_statement import same_statement
 from redrive.jobs.clock import iso
 from redrive.jobs.groups import Variant
 from redrive.jobs.job import Action, Attempt, Failure, Group, Job
@@ -103,11 +102,10 @@ def _past(at: float | None, now: float) -> str | None:
 
 
 def whole_group_document(desk: Desk, row: Seen) -> shapes.WholeGroup:
-    """Return a group with its different messages, and the groups of the same statement."""
+    """Return a group with its different messages."""
     variants = desk.groups.variants(row.group)
     shown = [_variant_document(row, variant) for variant in variants]
-    same = same_statement(desk, row.group)
-    return {**seen_document(row), "variants": shown, "same_statement": same}
+    return {**seen_document(row), "variants": shown}
 
 
 def _variant_document(row: Seen, variant: Variant) -> shapes.Variant:

@@ -114,14 +114,6 @@ class Variant(TypedDict):
     last_seen: str | None
 
 
-class SameStatement(TypedDict):
-    """Another group that fails in the same statement of the program, through another handler."""
-
-    group: str
-    handler: str
-    title: str
-
-
 class Trend(TypedDict):
     """Numbers of deaths, the oldest span first."""
 
@@ -150,10 +142,9 @@ class Group(PlainGroup):
 
 
 class WholeGroup(Group):
-    """A group with its different messages, most deaths first, and groups of the same statement."""
+    """A group with its different messages, most deaths first."""
 
     variants: list[Variant]
-    same_statement: list[SameStatement]
 
 
 class Left(TypedDict):

@@ -14,7 +14,6 @@ from msgspec import Meta
 from redrive.alerts import Alerts, listing
 from redrive.desk import lists
 from redrive.desk.documents import Seen, left_of, sums, with_trends
-from redrive.desk.same_statement import same_statement
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import Status, Verdict, status_of
 from redrive.desk.system import bounds, system_of
@@ -286,7 +285,6 @@ def group_facts(visit: Visit) -> Data:
         "completed": facts.completed,
         "shared": facts.facts,
         "variants": desk.groups.variants(group),
-        "same": same_statement(desk, group),
         "failure": failed[-1].failure if failed else None,
     }
 

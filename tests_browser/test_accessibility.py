@@ -37,8 +37,6 @@ PATHS = (
     "/system?pause=billing.charge",
     "/activity",
     "/activity?actor=nobody",
-    "/help",
-    "/help/selectors",
     "/nowhere",
 )
 

@@ -1,4 +1,4 @@
-"""More stories: editing with two people, activity, alerts, help and the other language."""
+"""More stories: editing with two people, activity, alerts and the other language."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_every_page_fits_and_is_accessible_in_japanese(night: Desk, kind: str) -
         job = app.desk.jobs.find(state="dead", limit=1).jobs[0].id
     found = []
     paths = ("/", "/groups", "/groups/G1", "/jobs", f"/jobs/{job}", f"/jobs/{job}/edit")
-    for path in (*paths, "/runs", "/runs/R1", "/activity", "/system", "/help"):
+    for path in (*paths, "/runs", "/runs/R1", "/activity", "/system"):
         page.goto(night.url + path)
         expect(page.locator("html")).to_have_attribute("lang", "ja")
         found += judged(page, f"{path} {kind}")

@@ -1,17 +1,17 @@
-"""Activity, Help and the choice of a language."""
+"""Activity and the choice of a language."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+import redrive.desk
 from consolekit import Visitor
 from redrive import Redrive
 from redrive.web.console.activity import VERBS
-from redrive.web.console.help import FOLDER, topics
-from redrive.web.console.texts import texts
 from shopkit import name
 from webkit import ACT, BASE, READ
 
@@ -84,7 +84,6 @@ def test_activity_is_refused_to_strangers(busy: Redrive) -> None:
     stranger = Visitor(busy, None)
     assert stranger.ask("GET", "/activity").status_code == 303
     assert stranger.ask("GET", "/activity/export").status_code == 303
-    assert stranger.ask("GET", "/help").status_code == 303
     assert Visitor(busy).page("/activity?since=odd", 400).all("h1")
 
 
@@ -94,28 +93,11 @@ def test_nothing_was_done_yet(app: Redrive) -> None:
 
 def test_every_verb_of_the_audit_log_can_be_chosen() -> None:
     verbs = set[str]()
-    for file in (FOLDER.parents[1] / "desk").rglob("*.py"):
+    for file in Path(redrive.desk.__path__[0]).rglob("*.py"):
         source = file.read_text("utf-8")
         verbs |= set(re.findall(r'(?:log|self)\._?action\(\s*"(\w+)"', source))
     assert len(verbs) > 8
     assert verbs <= set(VERBS)
-
-
-def test_help_has_the_keys_the_words_and_every_page_of_the_command_line(app: Redrive) -> None:
-    visitor = Visitor(app, READ)
-    page = visitor.page("/help")
-    assert len(page.all("kbd")) >= 10
-    assert (
-        len(texts().names("term."))
-        == page.html.count("<dd>") - page.html.count("<kbd>/</kbd>") * 10
-    )
-    assert sorted(topics()) == sorted(path.stem for path in FOLDER.glob("*.md"))
-    for topic in topics():
-        assert f"/help/{topic}" in page.links()
-        html = visitor.page(f"/help/{topic}").html
-        assert f"redrive help {topic}" in html
-        assert not re.search(r"(?m)^(\||```|- )|\*\*|`", html.partition("<main")[2]), topic
-    assert visitor.page("/help/none", 404).all("h1")
 
 
 def test_the_language_is_chosen_by_the_browser_or_by_hand(app: Redrive) -> None:
@@ -164,7 +146,7 @@ def test_every_page_is_shown_in_every_language(busy: Redrive, language: str) -> 
         "/runs/R1",
         plan,
     )
-    more = ("/system?pause=mail.send", "/activity", "/help", f"/jobs/{name(2)}", "/nowhere")
+    more = ("/system?pause=mail.send", "/activity", f"/jobs/{name(2)}", "/nowhere")
     for path in (*pages, *more, f"/jobs/{name(2)}/edit"):
         answer = visitor.ask("GET", path, headers={"accept-language": language})
         assert answer.status_code == (404 if path == "/nowhere" else 200), (path, answer.text)

@@ -75,7 +75,7 @@ def test_a_wrong_number_changes_nothing_and_keeps_what_was_typed(app: Redrive) -
     path = plan_of(visitor, "retry", "G1")
     answer = visitor.send(f"{path}/carry-out", confirm="4", name="typed before", canary="2")
     assert answer.status_code == 409
-    assert "confirm must be 3" in answer.text
+    assert "Confirm must be 3" in answer.text
     assert 'value="typed before"' in answer.text
     assert 'name="canary" inputmode="numeric" value="2"' in answer.text
     assert app.desk.runs.recent() == []

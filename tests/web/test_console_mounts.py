@@ -71,7 +71,7 @@ def test_every_address_has_the_prefix_and_works(app: Redrive) -> None:
     assert f"Path={ROOT};" in signed.headers["set-cookie"]
     seen = set[str]()
     job = f"{ROOT}/jobs/{name(1)}"
-    for path in ("/", "/groups/G1", "/jobs", "/runs", "/activity", "/system", "/help"):
+    for path in ("/", "/groups/G1", "/jobs", "/runs", "/activity", "/system"):
         page = Page(host.ask("GET", ROOT + path).text)
         assert addresses(page)
         assert all(address.startswith(f"{ROOT}/") for address in addresses(page)), path

@@ -43,7 +43,6 @@ PATH: dict[str, Any] = {
     "run": RunName,
     "lane": Lane,
     "channel": Name,
-    "topic": Name,
     "plan": Annotated[str, _text(64, "a plan's id", least=1, pattern=_ID)],
 }
 """The names in paths."""

@@ -40,7 +40,7 @@ Data = dict[str, Any]
 class Here(Request, kw_only=True):
     """On which page."""
 
-    here: Literal["", "overview", "groups", "jobs", "runs", "activity", "system", "help"] = ""
+    here: Literal["", "overview", "groups", "jobs", "runs", "activity", "system"] = ""
 
 
 class GroupList(Request, kw_only=True):
@@ -303,12 +303,14 @@ def one_run(visit: Visit) -> Data:
     failed = [desk.groups.get(name) for name in list(groups)[:TOP]]
     same = [desk.groups.get(number) for number in run.groups[:TOP]] if counts.same else []
     steps = lists.steps_of(desk, run)
+    progress = lists.progress_of(desk, run, steps)
     return {
         "title": visit.texts("run.title", run=run.id, percent=_percent(run, counts)),
         "run": run,
         "counts": counts,
         "percent": _percent(run, counts),
-        "progress": lists.progress_of(desk, run, steps),
+        "progress": progress,
+        "pace": [[number] for number in progress["pace"]["numbers"]],
         "left": left_of(run, counts),
         "same": same,
         "failed": [(group, groups[group.name]) for group in failed],

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from markupsafe import Markup, escape
 
 from redrive.jobs.clock import iso
-from redrive.jobs.job import Attempt, Job
 from redrive.payloads.masking import MASK
 from redrive.web.console.texts import Texts
 
@@ -153,41 +152,3 @@ def coloured(payload: str) -> Markup:
         out += Markup('<span class="{}">{}</span>').format(kind, match[0])
         at = match.end()
     return out + escape(payload[at:])
-
-
-def lifeline(job: Job, shown: Shown) -> list[dict[str, str]]:
-    """Return what a job went through: submitted, the attempts of each life, and its end."""
-    texts = shown.texts
-    points = [{"kind": "born", "name": texts("life.submitted"), "at": _clock(job.created)}]
-    last = job.created
-    for life, some in groupby(job.history, key=lambda attempt: attempt.life):
-        attempts = list(some)
-        for place, part in enumerate(_few(attempts)):
-            first, final = part[0], part[-1]
-            many = len(part) > 1
-            kind = "bad" if final.failure else "fine"
-            point = {
-                "kind": "go" if life and not place else kind,
-                "name": f"{first.number}…{final.number}" if many else str(first.number),
-                "at": _clock(first.started),
-                "wait": texts.span(first.started - last) if first.started - last >= 1 else "",
-            }
-            if life and not place:
-                point["life"] = texts("life.number", number=life + 1)
-            points.append(point)
-            last = final.started + final.duration
-    if job.finished is not None:
-        kind = "dead" if job.state == "dead" else "fine" if job.state == "completed" else "shut"
-        points.append({"kind": kind, "name": job.state, "at": _clock(job.finished)})
-    return [{name: str(value) for name, value in point.items()} for point in points]
-
-
-def _few(items: list[Attempt]) -> list[list[Attempt]]:
-    """Return the first and the last of these alone, and those between as one."""
-    parts = [items[:1], items[1:-1], items[-1:]] if len(items) > 1 else [items]
-    return [part for part in parts if part]
-
-
-def _clock(at: float) -> str:
-    when = _moment(at)
-    return "" if when is None else f"{when:%H:%M:%S}"

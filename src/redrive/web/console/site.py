@@ -140,6 +140,8 @@ class Console:
             visit = visit.with_query(None, typed_path(request))
             try:
                 asked = body_of(fields, route, visit.path)
+                if "q" in form.kind.__struct_fields__ and not asked.get("q"):
+                    raise Problem(400, "bad_request", visit.texts("pick.nothing"))
                 result = route.does(visit, checked(asked, form.kind, "form", strict=False))
             except (Problem, RedriveError) as error:
                 if not form.page or isinstance(error, StoreError):

@@ -5,7 +5,6 @@ A text may have values in braces. One with a number is a pair, the singular firs
 
 from __future__ import annotations
 
-import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -17,10 +16,6 @@ from redrive.desk.sentences import SHOWN, Sentence, Value
 FOLDER = Path(__file__).with_name("texts")
 DEFAULT = "en"
 NAMES = {"en": "English", "ja": "日本語"}  # what each language calls itself
-_VALUE = re.compile(
-    r"(?<!\S)'[^']*'|\b[0-9A-Z]{26}\b|\b[GR]?\d+(?:,\d{3})*\b|\b(?:pending|running|completed|dead|resolved)\b"
-)
-"""What stays as it is in a stored sentence: quoted values, ids, numbers, groups, runs and states."""
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
@@ -43,15 +38,9 @@ class Texts:
         return [key.removeprefix(prefix) for key in self._texts if key.startswith(prefix)]
 
     def said(self, sentence: str) -> str:
-        """Return a sentence of the desk in this language; as it is if the catalogue has none for it.
-
-        One that was stored has lost its code: it is looked up whole, with {} for its values.
-        """
+        """Return a sentence of the desk in this language; one that was stored stays as it is."""
         if not isinstance(sentence, Sentence):
-            if "{" in sentence:  # text of somebody else, which only looks like a key
-                return sentence
-            text = self._texts.get(f"stored.{_VALUE.sub('{}', sentence)}")
-            return str(text).format(*_VALUE.findall(sentence)) if text else sentence
+            return sentence
         text = self._texts.get(f"said.{sentence.code}")
         values = {name: self._value(value) for name, value in sentence.values.items()}
         return str(text).format(**values) if text else sentence

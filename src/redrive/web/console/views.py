@@ -12,14 +12,10 @@ from redrive.desk import kept_plans
 from redrive.desk.documents import scope_document
 from redrive.desk.status import Status
 from redrive.jobs.job import Job, State
-from redrive.runs import rules
-from redrive.runs.run_records import Spec
 from redrive.web.console.activity import Activity, activity
 from redrive.web.console.edit import edit
-from redrive.web.console.help import help as help_page
-from redrive.web.console.help import help_topic
 from redrive.web.console.parts import Data, GroupList
-from redrive.web.console.shown import Shown, coloured, lifeline, traces
+from redrive.web.console.shown import coloured, traces
 from redrive.web.console.visit import Visit
 from redrive.web.messages import JobSearch, Request
 
@@ -113,7 +109,6 @@ def job(visit: Visit, *, reveal: bool = False) -> Data:
     found, payload, original = visit.desk.jobs.editable(
         visit.path["job"], reveal=reveal, actor=visit.actor
     )
-    shown = Shown(visit.texts, visit.desk.store.now(), visit.root)
     attempts = list(reversed(found.history))
     return {
         "here": "jobs",
@@ -125,7 +120,6 @@ def job(visit: Visit, *, reveal: bool = False) -> Data:
         "revealed": reveal,
         "attempts": attempts,
         "traces": [traces(a.failure.traceback) if a.failure else [] for a in attempts],
-        "points": lifeline(found, shown),
         "verbs": verbs(found),
         "can_edit": found.state not in {State.RUNNING, State.COMPLETED},
         "actions": [a for a in visit.desk.log.actions(limit=200) if a.target == found.id][:5],
@@ -157,7 +151,6 @@ def plan(visit: Visit) -> Data:
         "result": kept_plans.result_of(visit.desk, found),
         "typed": found.eligible > TYPED or found.verb == "discard",
         "form": form if visit.form is None else visit.form,
-        "steps": pace_of(found.eligible, rules.spec_of(canary=3, rate=20, ramp=True, stop_on="")),
         "once": _already_done(visit, found.handlers),
     }
 
@@ -167,20 +160,6 @@ def _already_done(visit: Visit, handlers: dict[str, int]) -> dict[str, bool | No
     registry = visit.app.submitter.registry
     known = {name: registry.get(name) for name in handlers}
     return {name: None if e is None else e.already_done is not None for name, e in known.items()}
-
-
-def pace_of(jobs: int, spec: Spec) -> list[tuple[float, float, float, str]]:
-    """Return at which rate a run would release its jobs: from and to a second."""
-    rate, canary = spec.rate or 1.0, min(spec.canary, jobs)
-    steps, at, left = [(0.0, 4.0, rate / 10, "v-amber")] if canary else [], 4.0, jobs - canary
-    began = at
-    while left > 0:
-        speed = rules.speed(spec, rate, at - began)
-        full = not spec.ramp or speed >= rate
-        length = left / speed if full else min(rules.RAMP_STEP, left / speed)
-        steps.append((at, at + length, speed, "v-pace"))
-        at, left = at + length, left - max(1, round(speed * length))
-    return steps or [(0.0, 1.0, 1.0, "v-pace")]
 
 
 def runs(_: Visit) -> Data:
@@ -211,6 +190,4 @@ PAGES: tuple[Page, ...] = (
     Page("/runs/{run}", run),
     Page("/activity", activity, Activity),
     Page("/system", system, SystemView),
-    Page("/help", help_page),
-    Page("/help/{topic}", help_topic),
 )

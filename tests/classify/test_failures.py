@@ -144,7 +144,7 @@ def test_all_fields_of_a_failure() -> None:
     assert (failure.code, failure.status) == ("rate_limit_exceeded", 429)
     assert (failure.hint, failure.hint_source) == (20.0, "retry-after")
     assert failure.request_id == "req_1"
-    assert failure.fingerprint.startswith("v2:")
+    assert failure.fingerprint.startswith("v1:")
     assert failure.title.startswith("RateLimitError: slow down")
     assert not failure.final
 

@@ -12,7 +12,7 @@ import pytest
 
 from redrive.classify import classify as read
 from redrive.classify import clues, fingerprint, judge, statements, traceback
-from redrive.classify.fingerprint import _digests, _title
+from redrive.classify.fingerprint import _digest, _title
 from redrive.classify.message_text import _word
 from redrive.jobs.job import Category, Failure
 from redrive.policies.policy import when
@@ -21,7 +21,7 @@ from redrive.policies.policy import when
 def forget() -> None:
     for module in (clues, fingerprint, judge, statements, traceback):
         module._KNOWN.clear()
-    for cached in (_digests, _title, _word, statements._parsed):
+    for cached in (_digest, _title, _word, statements._parsed):
         cached.cache_clear()
 
 

@@ -382,7 +382,7 @@ def test_an_open_job_that_crashed_is_a_suspect_also_while_it_runs() -> None:
 
 
 def test_the_variant_is_told_by_the_attempt_and_not_kept_on_the_job() -> None:
-    failure = make_failure(variant_text="it is <n>", fingerprint_v1="old")
+    failure = make_failure(variant_text="it is <n>")
     job = settled(job_in(R), Retry(0), failure, now=NOW, group=1, variant=4)
     assert job.failure == replace(failure, variant_text="")
 

@@ -31,8 +31,7 @@ WHOLE = Failure(
     hint_source="retry-after",
     request_id="r-1",
     final=True,
-    fingerprint="v2:0",
-    fingerprint_v1="v1:0",
+    fingerprint="v1:0",
     variant_text="slow down",
     title="RateLimitError: slow down",
 )

@@ -54,7 +54,6 @@ failures = st.builds(
     request_id=maybe(text),
     final=st.booleans(),
     fingerprint=text,
-    fingerprint_v1=text,
     title=text,
 )
 jobs = st.builds(

@@ -55,7 +55,6 @@ def test_the_final_category_decides(
     ]
     assert {one.category for one in found} == {category}
     assert len({one.fingerprint for one in found}) == groups
-    assert len({one.fingerprint_v1 for one in found}) == 1
     assert all(one.variant_text == "order *" for one in found)
 
 
@@ -72,7 +71,6 @@ def test_a_broken_loop_is_a_crash_of_no_handler_in_particular() -> None:
 def test_failures_without_an_error_follow_the_same_rule() -> None:
     late = [executions.late(entry_of(name)) for name in ("pay", "mail")]
     assert len({one.fingerprint for one in late}) == 2
-    assert len({one.fingerprint_v1 for one in late}) == 1
     assert executions.crash("worker 7 vanished") != executions.crash("worker 8 vanished")
     prints = {executions.crash(f"worker {n} vanished").failure.fingerprint for n in (7, 8)}
     assert len(prints) == 1

@@ -4,9 +4,7 @@ In order: a key that the exception carries; else the type of the error and the f
 of the application's own code that failed; else the type and the message without what varies. The
 handler counts too, unless the failure is about something outside that many handlers may use.
 
-Fingerprints carry the version of this algorithm, because a change must never regroup old jobs
-silently: to change what goes into one, raise the version. The fingerprint of the version before is
-computed as well; the first failure of a new fingerprint takes over the group that has its older one.
+Fingerprints carry the version of this algorithm: to change what goes into one, raise the version.
 Nothing here raises, whatever the exception does.
 """
 
@@ -25,11 +23,9 @@ from redrive.jobs.job import Category
 from redrive.payloads.masking import error_text, inert, safe_text, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
-VERSION: Final = "v2"  # the algorithm that made a fingerprint; the part before its colon
-_OLDER: Final = "v1"
+VERSION: Final = "v1"  # the algorithm that made a fingerprint; the part before its colon
 
 OUTSIDE: Final = frozenset(
     (Category.TRANSIENT, Category.RATE_LIMIT, Category.QUOTA, Category.AUTH, Category.CRASH)
@@ -39,7 +35,7 @@ OUTSIDE: Final = frozenset(
 _TITLE_LENGTH: Final = 120
 _MOST_ERRORS: Final = 100
 _MOST_KNOWN: Final = 2000
-_KNOWN: Final[dict[tuple[object, ...], tuple[list[object], tuple[str, str]]]] = {}
+_KNOWN: Final[dict[tuple[object, ...], tuple[list[object], str]]] = {}
 """Fingerprints made before, by the identity of code and class, which are kept with them."""
 
 
@@ -47,7 +43,6 @@ class Cause(NamedTuple):
     """What failures of one group share; the title is the first line a person reads."""
 
     fingerprint: str
-    fingerprint_v1: str
     title: str
     variant_text: str
     """The message with `*` for what varies: groups are split into variants by it."""
@@ -70,20 +65,20 @@ def cause_of(
     """
     place = _place_of(exc)
     if group := _given_group(exc):
-        prints = _digest(VERSION, "key", group), _digest(_OLDER, "key", group)
+        fingerprint = _digest("key", group)
     else:
         what = (detail, "" if outside else handler)
-        known = place and _known_prints(exc, message, place, what)
-        prints = known or _prints(exc, message, None, what)
+        known = place and _known_print(exc, message, place, what)
+        fingerprint = known or _print(exc, message, None, what)
     variant = without_ids(message, keep)
     function = place.tb_frame.f_code.co_name if place else ""
-    return Cause(*prints, _title(type_name(exc), variant, function), variant)
+    return Cause(fingerprint, _title(type_name(exc), variant, function), variant)
 
 
-def _known_prints(
+def _known_print(
     exc: BaseException, message: str, place: TracebackType, what: tuple[str, str]
-) -> tuple[str, str]:
-    """Return both fingerprints, from memory if the same statement failed in the same way before."""
+) -> str:
+    """Return the fingerprint, from memory if the same statement failed in the same way before."""
     code, kind, others = place.tb_frame.f_code, type(exc), _others(exc)
     key: tuple[object, ...] = (id(code), place.tb_lasti, id(kind), *what)
     held: list[object] = [code, kind]
@@ -92,7 +87,7 @@ def _known_prints(
         key += (id(at.tb_frame.f_code), at.tb_lasti, id(type(error)))
     known = _KNOWN.get(key)
     if known is None:
-        known = (held, _prints(exc, message, place, what))
+        known = (held, _print(exc, message, place, what))
         if not statement_at(place):  # then the message counts
             return known[1]
         if len(_KNOWN) >= _MOST_KNOWN:
@@ -101,21 +96,18 @@ def _known_prints(
     return known[1]
 
 
-def _prints(
+def _print(
     exc: BaseException, message: str, place: TracebackType | None, what: tuple[str, str]
-) -> tuple[str, str]:
-    """Compute the fingerprints of both versions."""
+) -> str:
+    """Compute the fingerprint."""
     detail, handler = safe_text(what[0]), what[1]
     where = _statement(place) if place else ("", "")
-    line = place and ("line", *_line_of(place))
     text = "" if where[1] else normalise(message)
     if text:
         where = (*where, without_literals(text))
-    others = _others(exc)
-    return _digests(
-        (where, _type(exc), detail, _each(others, _v2), handler),
-        (line or ("text", text), _packaged_type(exc), detail, _each(others, _v1)),
-    )
+    # How many errors there were is chance.
+    others = {(_type(error), _statement(at)) for error, at in _others(exc)}
+    return _digest(where, _type(exc), detail, tuple(sorted(others)), handler)
 
 
 def of_text(
@@ -133,23 +125,16 @@ def of_text(
     True
     """
     name, text = safe_text(type_name), error_text(message, limit=MESSAGE_READ)
-    normal = normalise(text)
-    prints = _digests(
-        (("", "", without_literals(normal)), name, "", (), "" if outside else handler),
-        (("text", normal), name, "", ()),
-    )
+    where = ("", "", without_literals(normalise(text)))
+    fingerprint = _digest(where, name, "", (), "" if outside else handler)
     variant = without_ids(text, keep)
-    return Cause(*prints, _title(name, variant, ""), variant)
+    return Cause(fingerprint, _title(name, variant, ""), variant)
 
 
 @lru_cache(maxsize=512)  # few causes make up nearly all failures
-def _digests(new: tuple[object, ...], old: tuple[object, ...]) -> tuple[str, str]:
-    return _digest(VERSION, *new), _digest(_OLDER, *old)
-
-
-def _digest(version: str, *parts: object) -> str:
+def _digest(*parts: object) -> str:
     # ascii() keeps the parts apart and is the same on every Python.
-    return f"{version}:{hashlib.sha256(ascii(parts).encode()).hexdigest()[:16]}"
+    return f"{VERSION}:{hashlib.sha256(ascii(parts).encode()).hexdigest()[:16]}"
 
 
 @lru_cache(maxsize=512)
@@ -187,17 +172,6 @@ def _type(exc: BaseException) -> str:
     return str.__str__(type.__dict__["__qualname__"].__get__(type(exc)))
 
 
-def _packaged_type(exc: BaseException) -> str:
-    """Name a type by package and name: its module is __main__ in a script, another when imported."""
-    try:
-        module: object = type.__dict__["__module__"].__get__(type(exc))
-    except AttributeError:  # a class made by exec() may have none
-        module = None
-    name = _type(exc)
-    package = module.rpartition(".")[0] if type(module) is str else ""
-    return f"{package}.{name}" if package else name
-
-
 def _others(exc: BaseException) -> list[tuple[BaseException, TracebackType]]:
     """Return the errors that led to this one or are grouped in it, and their places.
 
@@ -218,22 +192,6 @@ def _others(exc: BaseException) -> list[tuple[BaseException, TracebackType]]:
             waiting += _MEMBERS(error)[:_MOST_ERRORS]
         waiting.append(_CAUSE(error) if _HIDDEN(error) else _CONTEXT(error))
     return found
-
-
-def _each(
-    others: list[tuple[BaseException, TracebackType]],
-    identity: Callable[[BaseException, TracebackType], tuple[object, ...]],
-) -> tuple[object, ...]:
-    """Name each error once: how many there were is chance."""
-    return tuple(sorted({identity(*other) for other in others})) if others else ()
-
-
-def _v2(exc: BaseException, place: TracebackType) -> tuple[object, ...]:
-    return _type(exc), _statement(place)
-
-
-def _v1(exc: BaseException, place: TracebackType) -> tuple[object, ...]:
-    return _packaged_type(exc), _line_of(place)
 
 
 # Python 3.12 made these part of the function around them; the line that runs them says enough.
@@ -265,7 +223,6 @@ def _is_app_file(file: str) -> bool:
     return not path.startswith(_LIBRARIES) and not re.search("/(?:site|dist)-packages/", path)
 
 
-_GET: Final = dict[str, object].get
 _INSIDE: Final = re.compile(r"<(?:list|dict|set)comp>\.<locals>\.")
 
 
@@ -276,20 +233,3 @@ def _statement(place: TracebackType) -> tuple[str, ...]:
     """
     name = place.tb_frame.f_code.co_qualname
     return (_INSIDE.sub("", name) if "comp>" in name else name, statement_at(place))
-
-
-def _line_of(place: TracebackType) -> tuple[str, str, int]:
-    """Name a line so that the name stays when the code above its function moves (version 1)."""
-    code = place.tb_frame.f_code
-    # The package and the file, not the module's name: that is __main__ in a script and
-    # something else in the worker. Not .get(): globals may be a user's own kind of dict.
-    package = _GET(place.tb_frame.f_globals, "__package__")
-    module = _module_of(code.co_filename, package if type(package) is str else "")
-    line = place.tb_lineno or code.co_firstlineno
-    return (module, code.co_qualname, line - code.co_firstlineno)
-
-
-@lru_cache(maxsize=4096)
-def _module_of(file: str, package: str) -> str:
-    name = file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
-    return f"{package}.{name}" if package else name

@@ -26,10 +26,7 @@ class GroupRecord:
     """
 
     number: int
-    fingerprint: str | None
-    """None until the first failure with a fingerprint of the present rules joins it."""
-    fingerprint_v1: str | None = None
-    """The fingerprint of the older rules; None for a group made since."""
+    fingerprint: str
     title: str = ""
     first_seen: float | None = None
     """When its first failure was stored."""

@@ -102,8 +102,6 @@ class Failure:  # without slots: see `records`
     """Retrying is pointless under every policy (GiveUp; sent, no answer)."""
     fingerprint: str = ""
     """Failures with the same one are of one group."""
-    fingerprint_v1: str = ""
-    """The fingerprint of the older rules, by which a group made under them is found."""
     title: str = ""
     """One line naming the cause; the group of this fingerprint carries it."""
     variant_text: str = ""

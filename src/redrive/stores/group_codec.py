@@ -7,7 +7,6 @@ at the same time never overwrite each other. A field at its default is left out.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from math import isfinite
@@ -17,9 +16,7 @@ from redrive.errors import UsageError
 from redrive.jobs.groups import SET_BY_PEOPLE, GroupRecord
 from redrive.stores._codec import check_types, encode
 
-COLUMNS = (
-    "number", "fingerprint", "fingerprint_v1", "title", "first_seen", "last_seen", "deaths", "version",
-)  # fmt: skip
+COLUMNS = ("number", "fingerprint", "title", "first_seen", "last_seen", "deaths", "version")
 """The fields that are columns; a fold writes `last_seen` and `deaths` of them, people `version`."""
 BY_DEATHS = ("first_release", "last_release", "since", "regressed")
 BY_PEOPLE = tuple(one.name for one in fields(GroupRecord) if one.name in SET_BY_PEOPLE)
@@ -79,21 +76,3 @@ def check_changes(changes: Mapping[str, object]) -> None:
     for name, value in changes.items():
         if isinstance(value, float) and not isfinite(value):
             raise UsageError(f"a group's {name} must be a finite time; found {value}")
-
-
-_MARK = re.compile(r"group:([0-9]{1,18})")
-
-
-def mark_from(name: str, value: str) -> tuple[int, dict[str, Any]] | None:
-    """Read a note by which version 1 kept what people said of a group; None if it is no such note.
-
-    Returns the number of the group, and fields of its record.
-    """
-    found = _MARK.fullmatch(name)
-    try:
-        mark = cast("dict[str, Any]", json.loads(value))
-        mark["resolved_by"] = mark.pop("by", "")
-        check_changes(mark)
-    except (ValueError, TypeError, AttributeError, RecursionError, UsageError):
-        return None
-    return (int(found[1]), mark) if found else None

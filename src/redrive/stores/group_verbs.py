@@ -6,9 +6,7 @@ transaction. The other counts may wait in the process for up to a second, and un
 kill -9 may lose them. All readers see what has been written, folded or not; readers of the process that
 counted also see what waits there. The rules are in `stores.counting`.
 
-**Groups.** A failure belongs to the group of its fingerprint; else to a group that has its
-`fingerprint_v1` and no fingerprint yet, which gets its fingerprint now; else to a new group, whose
-`first_seen` and `first_release` are those of this failure. Its variant is that of its `variant_text` in
+**Groups.** A failure belongs to the group of its fingerprint; else to a new group, whose `first_seen` and `first_release` are those of this failure. Its variant is that of its `variant_text` in
 the group: the next number up to MOST_VARIANTS, then 0; None without a text. Numbers never change and are
 never used again, so they may be cached. A group's record stays when its last job is purged.
 """

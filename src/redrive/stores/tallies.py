@@ -38,10 +38,10 @@ class Tally:
 
     def group(self, number: int, record: GroupRecord | None) -> Group:
         """Return the group of this number with these jobs."""
-        record = record or GroupRecord(number=number, fingerprint=None, title=_NO_RECORD)
+        record = record or GroupRecord(number=number, fingerprint="", title=_NO_RECORD)
         return Group(
             number=number,
-            fingerprint=record.fingerprint or record.fingerprint_v1 or "",
+            fingerprint=record.fingerprint,
             title=record.title,
             jobs=self.jobs,
             handlers=tuple(sorted(self.handlers)),

@@ -345,7 +345,7 @@ class StoreMachine(WatchedLife):
         )
         assert (changed is None) == bool(late)
         if changed is not None:
-            cause = self.model.causes[record.fingerprint or ""]
+            cause = self.model.causes[record.fingerprint]
             cause.resolved, cause.regressed = now, False
 
     @rule(

@@ -107,12 +107,7 @@ class Cause:
             self._live()
         except Exception as error:  # noqa: BLE001 - its kind does not matter
             found = classify(error, handler=self.handler)
-            return replace(
-                self._failure,
-                fingerprint=found.fingerprint,
-                fingerprint_v1=found.fingerprint_v1,
-                title=found.title,
-            )
+            return replace(self._failure, fingerprint=found.fingerprint, title=found.title)
         return self._failure
 
 

@@ -77,20 +77,13 @@ class Draft:
         return group, self._variant(group, failure.variant_text)
 
     def _new_group(self, failure: Failure, release: str | None) -> int:
-        index = self._index
-        old = index.old_fingerprints.get(failure.fingerprint_v1 or failure.fingerprint)
-        if old is not None and old not in self._groups.values():
-            record = replace(index.groups[old], fingerprint=failure.fingerprint)
-        else:
-            made = sum(number > index.last_group for number in self._groups.values())
-            record = GroupRecord(
-                number=index.last_group + made + 1,
-                fingerprint=failure.fingerprint,
-                fingerprint_v1=failure.fingerprint_v1 or None,
-                title=failure.title,
-                first_seen=self.now,
-                first_release=release,
-            )
+        record = GroupRecord(
+            number=self._index.last_group + len(self._groups) + 1,
+            fingerprint=failure.fingerprint,
+            title=failure.title,
+            first_seen=self.now,
+            first_release=release,
+        )
         self._groups[failure.fingerprint] = record.number
         self.changes.append(record)
         return record.number

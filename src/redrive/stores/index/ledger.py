@@ -21,8 +21,6 @@ class Ledger:
     def __init__(self) -> None:
         self.groups: dict[int, GroupRecord] = {}
         self.fingerprints: dict[str, int] = {}
-        self.old_fingerprints: dict[str, int] = {}
-        """Of the groups without a fingerprint of the present rules."""
         self.last_group = 0
         self.variants: dict[int, dict[int, Variant]] = {}
         self.texts: dict[tuple[int, str], int] = {}
@@ -102,11 +100,7 @@ class Ledger:
         number = record.number
         self.groups[number] = record
         self.last_group = max(self.last_group, number)
-        if record.fingerprint is not None:
-            self.fingerprints[record.fingerprint] = number
-            self.old_fingerprints.pop(record.fingerprint_v1 or "", None)
-        elif record.fingerprint_v1 is not None:
-            self.old_fingerprints[record.fingerprint_v1] = number
+        self.fingerprints[record.fingerprint] = number
 
     def beyond_bounds(self, now: float) -> list[Change]:
         """Return what forgets old alerts."""

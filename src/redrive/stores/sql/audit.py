@@ -78,7 +78,7 @@ def _ticks(tx: Tx) -> Found:
 
 def _groups(tx: Tx) -> Found:
     for number, *_, seen, people in tx.all("all_groups"):
-        if not _reads(group_from, {"number": number, "fingerprint": None}, seen, people):
+        if not _reads(group_from, {"number": number, "fingerprint": ""}, seen, people):
             yield f"group G{number}", "has a record that cannot be read"
 
 

@@ -111,14 +111,9 @@ def _name_of(failure: Failure) -> tuple[str, str]:
 
 def _group(tx: Tx, failure: Failure, release: str | None) -> int:
     found = tx.one("group_of", (failure.fingerprint,))
-    older = failure.fingerprint_v1 or None
-    if found is None and older:
-        found = tx.one("adopt_group", (failure.fingerprint, older))
-    elif found is None:  # a failure without one has its fingerprint by the older rules
-        found = tx.one("group_of_v1", (failure.fingerprint,))
     if found is None:
-        seen = deaths_json(GroupRecord(number=0, fingerprint=None, first_release=release))
-        found = tx.one("add_group", (failure.fingerprint, older, failure.title, tx.now(), seen))
+        seen = deaths_json(GroupRecord(number=0, fingerprint="", first_release=release))
+        found = tx.one("add_group", (failure.fingerprint, failure.title, tx.now(), seen))
     return int(found[0]) if found else 0
 
 

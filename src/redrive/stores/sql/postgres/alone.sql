@@ -4,6 +4,3 @@ SELECT pg_advisory_xact_lock(hashtextextended('redrive ' || %s::text || ' {schem
 
 -- name: try_alone -- Whether no other transaction does the same; then none can until this one has ended.
 SELECT pg_try_advisory_xact_lock(hashtextextended('redrive ' || %s::text || ' {schema}', 0))
-
--- name: marks -- What version 1 kept of what people noted about groups.
-SELECT name, value FROM {schema}.notes WHERE name LIKE 'group:%%'

@@ -1,18 +1,9 @@
 -- name: group_of -- The number of the group of a fingerprint.
-SELECT number FROM {schema}.groups WHERE v2 = ?
-
--- name: group_of_v1 -- The number of the group of a fingerprint of the older rules that has none of the
--- present ones.
-SELECT number FROM {schema}.groups WHERE v1 = ? AND v2 IS NULL ORDER BY number LIMIT 1
-
--- name: adopt_group -- The oldest group of a fingerprint of the older rules gets the one of the present
--- rules.
-UPDATE {schema}.groups SET v2 = ?
-WHERE number = (SELECT min(number) FROM {schema}.groups WHERE v1 = ? AND v2 IS NULL) RETURNING number
+SELECT number FROM {schema}.groups WHERE fingerprint = ?
 
 -- name: add_group -- A group that is seen for the first time.
-INSERT INTO {schema}.groups (v2, v1, title, first_seen, seen, deaths, version)
-VALUES (?, ?, ?, ?, ?, 0, 0) RETURNING number
+INSERT INTO {schema}.groups (fingerprint, title, first_seen, seen, deaths, version)
+VALUES (?, ?, ?, ?, 0, 0) RETURNING number
 
 -- name: variant_of -- The number of a variant.
 SELECT number FROM {schema}.variants WHERE cause = ? AND text = ? AND number > 0
@@ -25,7 +16,7 @@ INSERT INTO {schema}.variants (cause, number, text, deaths) VALUES (?, ?, ?, 0)
 
 -- name: all_groups -- The records of all groups: the columns of `group_codec.COLUMNS`, then the two
 -- texts.
-SELECT number, v2, v1, title, first_seen, last_seen, deaths, version, seen, more FROM {schema}.groups
+SELECT number, fingerprint, title, first_seen, last_seen, deaths, version, seen, more FROM {schema}.groups
 
 -- name: groups -- The records of some groups.
 {all_groups} WHERE number = ANY(?::int8[])

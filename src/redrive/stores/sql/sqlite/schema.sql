@@ -56,8 +56,7 @@ CREATE TABLE attempts (n INTEGER NOT NULL, ordinal INTEGER NOT NULL, record TEXT
 
 CREATE TABLE groups (              -- never removed: G7 stays G7
     number INTEGER PRIMARY KEY,
-    v1 TEXT,                       -- the older fingerprint
-    v2 TEXT UNIQUE,                -- null until the first failure of it takes this group over
+    fingerprint TEXT NOT NULL UNIQUE,
     title TEXT NOT NULL,
     first_seen REAL,
     last_seen REAL,                -- last_seen, deaths, seen: written by `fold` alone
@@ -66,7 +65,6 @@ CREATE TABLE groups (              -- never removed: G7 stays G7
     version INTEGER NOT NULL,      -- grows when people change `more`
     more TEXT                      -- resolved, owner, status, note, who and when: what people said
 ) STRICT;
-CREATE INDEX groups_by_v1 ON groups (v1) WHERE v1 IS NOT NULL;
 CREATE TABLE variants (
     cause INTEGER NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, deaths INTEGER NOT NULL, last_seen REAL,
     PRIMARY KEY (cause, number)) STRICT, WITHOUT ROWID;

@@ -199,7 +199,7 @@ BROKERS = [
     Row("google tasks exists", lambda: from_grpc_error(error_of(grpc_says("ALREADY_EXISTS"))), "permanent"),
     Row("google tasks is busy", lambda: from_grpc_error(error_of(grpc_says("UNAVAILABLE", retry_info(11, code="UNAVAILABLE")))), "transient", 11.0),
     Row("grpc.aio unavailable", grpc_says("UNAVAILABLE", asynchronously=True), "transient"),
-    Row("grpc.aio limited", grpc_says("RESOURCE_EXHAUSTED", retry_info(2, 500_000_000), asynchronously=True), "rate_limit", 2.5),
+    Row("grpc.aio limited", grpc_says("RESOURCE_EXHAUSTED", asynchronously=True), "rate_limit"),
     Row("grpc not allowed", grpc_says("PERMISSION_DENIED"), "auth"),
     Row("google has no credentials", lambda: DefaultCredentialsError("no"), "auth"),
     Row("a name server is late", _late_name, "transient"),

@@ -36,10 +36,7 @@ GRPC = [
 PUSHED_BACK = [
     Row("grpc pushback", grpc_says("UNAVAILABLE", ("grpc-retry-pushback-ms", "1200")), "transient", 1.2),
     Row("grpc pushback: never", grpc_says("UNAVAILABLE", ("grpc-retry-pushback-ms", "-1")), "permanent"),
-    Row("grpc RetryInfo", grpc_says("RESOURCE_EXHAUSTED", retry_info(34)), "rate_limit", 34.0),
-    Row("grpc RetryInfo below a second", grpc_says("RESOURCE_EXHAUSTED", retry_info(0, 250_000_000)), "rate_limit", 0.25),
     Row("grpc RetryInfo is garbage", grpc_says("RESOURCE_EXHAUSTED", ("grpc-status-details-bin", b"\x1a\xff\x01")), "rate_limit"),
-    Row("grpc.aio RetryInfo", grpc_says("RESOURCE_EXHAUSTED", retry_info(34), asynchronously=True), "rate_limit", 34.0),
     Row("google RetryInfo", lambda: _by_google("RESOURCE_EXHAUSTED", retry_info(34)), "rate_limit", 34.0),
 ]  # fmt: skip
 

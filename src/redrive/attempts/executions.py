@@ -17,6 +17,7 @@ from typing import Any, Self, cast
 
 from redrive import context
 from redrive.classify import classify, fingerprint
+from redrive.classify.clues import members
 from redrive.classify.rules import has_rule
 from redrive.errors import AllProvidersFailed, BadPayload, GiveUp, RetryLater, Skip
 from redrive.jobs.clock import Clock
@@ -30,9 +31,6 @@ from redrive.registry import Entry
 from redrive.stores.contract import Store
 
 _DONE, _INTERRUPTED = Done(), Interrupted()
-_MEMBERS = BaseExceptionGroup.__dict__["exceptions"].__get__
-_CAUSE = BaseException.__dict__["__cause__"].__get__
-"""Read the attributes directly: a class of the user may override them."""
 _DEEPEST = 10  # how far causes and groups are followed; an error may be its own cause
 ENDLESS = 60.0  # seconds until a job is tried again whose providers are all paused without an end
 BLOCKED = 10.0
@@ -159,8 +157,8 @@ class Execution(AbstractContextManager["Execution"]):
         """
         if type(error) is AllProvidersFailed:
             return error.missing
-        if members := _members(error) if depth else ():
-            missing = [self._missing(member, depth - 1) for member in members]
+        if inner := members(error) if depth else ():
+            missing = [self._missing(member, depth - 1) for member in inner]
             return missing[0] if all(missing) else ""
         if not _is(error, ImportError) or has_rule(error, self.entry.policy.on):
             return ""
@@ -173,9 +171,9 @@ class Execution(AbstractContextManager["Execution"]):
         """
         if type(error) is AllProvidersFailed:
             return [] if error.was_asked else [error]
-        cause = _CAUSE(error)
-        members = _members(error) or (() if cause is None else (cause,))
-        nested = [self._unasked(member, depth - 1) for member in members] if depth else []
+        cause = error.__cause__
+        nearest = members(error) or (() if cause is None else (cause,))
+        nested = [self._unasked(member, depth - 1) for member in nearest] if depth else []
         is_explicit = _is(error, GiveUp) or _is(error, RetryLater)
         if not nested or not all(nested) or is_explicit or has_rule(error, self.entry.policy.on):
             return []
@@ -188,11 +186,6 @@ class Execution(AbstractContextManager["Execution"]):
 def _is(error: BaseException | None, kind: type[BaseException]) -> bool:
     """Return True if the type is of that kind; isinstance() calls the error, which may raise or lie."""
     return issubclass(type(error), kind)
-
-
-def _members(error: BaseException) -> tuple[BaseException, ...]:
-    """Return what a group of errors holds; empty for any other error."""
-    return _MEMBERS(error) if _is(error, BaseExceptionGroup) else ()
 
 
 def finished(result: object) -> object:

@@ -1,8 +1,7 @@
 """What an error carries: its kin, status, codes, headers, and the errors inside it.
 
-No client library is imported: a class is known by its root package and name. The code of an error
-is not trusted: a property may raise, lie, recurse or return anything. So it is called through
-`guarded` only, and values are checked by their real type, not by the type that they claim.
+No client library is imported: a class is known by its root package and name. A property of an error
+may raise or return anything, so it is read through `guarded`, and values are checked by their type.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Category
 
 T = TypeVar("T")
-_LONGEST_TEXT, _LARGEST_HEADER, _LARGEST_BODY, _MOST_HEADERS = 500, 8192, 65536, 200
+_LONGEST_TEXT, _LARGEST_BODY, _MOST_HEADERS = 500, 65536, 200
 _LOWEST, _FAILED, _HIGHEST = 100, 400, 599
-_MOST_KNOWN: Final = 500
-_MOST_ERRORS: Final = 64
+_MOST_KNOWN, _MOST_ERRORS = 500, 64
 _PLAIN: Final = {"args", "errno", "__cause__", "__context__", "__suppress_context__"}
 """Errors that hold no more than every error does are soon read."""
 _OWN_NUMBERS: Final = ("ssl.", "socket.", *tables.BAD_CERTIFICATES)
@@ -35,9 +33,8 @@ _ANSWERS: Final = {"headers", "response", "resp", "raw_response", "meta"}
 
 
 class _Class(NamedTuple):
-    """What is known of a class; with the class itself, or its identity could come again."""
+    """What is known of a class."""
 
-    cls: type
     kin: tuple[str, ...]
     name: str
     telling: frozenset[str]
@@ -46,10 +43,6 @@ class _Class(NamedTuple):
     """What the names of a class of an unlisted library say, and the name that says it."""
     dialect: str
     """What its arguments may tell: "mysql", "sql", "tls" or nothing."""
-
-
-_KNOWN: Final[dict[int, _Class]] = {}
-"""The classes seen before, by identity, for a class may refuse to be hashed: they are few."""
 
 
 class Clues(NamedTuple):
@@ -86,19 +79,28 @@ def gather(error: BaseException) -> Clues:
     return Clues(error, kin, held, _status(held, kin), tuple(_codes(held)), _headers(held))
 
 
+_KNOWN: Final[dict[type, _Class]] = {}
+"""The classes seen before; they are few."""
+
+
 def known(cls: type) -> _Class:
     """Return what is known of a class; read once, for errors of one class come again and again."""
-    seen = _KNOWN.get(id(cls))
+    seen = _KNOWN.get(cls)
     if seen is None:
-        kin = tuple([f"{_module(base).partition('.')[0]}.{_NAME(base)}" for base in _BASES(cls)])
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        is_fixed = getattr(builtins, _NAME(cls), None) is cls and not _FLAGS(cls) & _CHANGEABLE
-        telling = tables.ATTRIBUTES.intersection(dir(cls)) if is_fixed else tables.ATTRIBUTES
-        own = () if tables.LISTED.intersection(kin) else tuple(_names_of_libraries(kin))
-        named, dialect = names.category_of_class(own), _dialect(own)
-        seen = _KNOWN[id(cls)] = _Class(cls, kin, _full_name(cls), telling, named, dialect)
+        seen = _KNOWN[cls] = _read_class(cls)
     return seen
+
+
+def _read_class(cls: type) -> _Class:
+    kin = tuple([f"{_module(base).partition('.')[0]}.{base.__name__}" for base in cls.__mro__])
+    is_builtin = getattr(builtins, cls.__name__, None) is cls
+    telling = tables.ATTRIBUTES.intersection(dir(cls)) if is_builtin else tables.ATTRIBUTES
+    own = () if tables.LISTED.intersection(kin) else tuple(_names_of_libraries(kin))
+    parts = [part for part in _module(cls).split(".") if part and part[0] != "_"]
+    name = ".".join((*(parts if parts != ["builtins"] else ()), cls.__qualname__))
+    return _Class(kin, name, telling, names.category_of_class(own), _dialect(own))
 
 
 def _names_of_libraries(kin: tuple[str, ...]) -> Iterator[str]:
@@ -161,24 +163,12 @@ def as_text(value: Any) -> str | None:
         return value[:_LONGEST_TEXT]
     if type(value) is bytes:
         return value[:_LONGEST_TEXT].decode("utf-8", "replace")
-    # By its characters: a subclass could answer otherwise.
-    return str.__getitem__(value, slice(_LONGEST_TEXT)) if is_a(value, str) else None
+    return str(value[:_LONGEST_TEXT]) if is_a(value, str) else None
 
 
 def as_whole(value: Any) -> int | None:
     """Return a whole number as a plain one; None for anything else, True and False included."""
-    return int.__int__(value) if is_a(value, int) and not is_a(value, bool) else None
-
-
-# Read from the slots themselves: a metaclass may have put code of its own before them.
-_BASES: Final = type.__dict__["__mro__"].__get__
-_MODULE: Final = type.__dict__["__module__"].__get__
-_NAME: Final = type.__dict__["__name__"].__get__
-_QUALIFIED_NAME: Final = type.__dict__["__qualname__"].__get__
-_FLAGS: Final = type.__dict__["__flags__"].__get__
-_CHANGEABLE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
-_OWN: Final = BaseException.__dict__["__dict__"].__get__
-_MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
+    return int(value) if is_a(value, int) and not is_a(value, bool) else None
 
 
 def name_of(cls: type) -> str:
@@ -186,15 +176,8 @@ def name_of(cls: type) -> str:
     return known(cls).name
 
 
-def _full_name(cls: type) -> str:
-    parts = [part for part in _module(cls).split(".") if part and part[0] != "_"]
-    if parts == ["builtins"]:
-        parts = []
-    return ".".join((*parts, as_text(_QUALIFIED_NAME(cls)) or "object"))
-
-
 def _module(cls: type) -> str:
-    return as_text(guarded(_MODULE, cls)) or ""  # a class made by exec() may have none
+    return as_text(getattr(cls, "__module__", "")) or ""  # a class made by exec() may have none
 
 
 def errno_name(clues: Clues) -> str | None:
@@ -212,6 +195,11 @@ def inside(clues: Clues) -> Iterator[BaseException]:
             yield value
 
 
+def members(error: BaseException) -> tuple[BaseException, ...]:
+    """Return the errors in a group; none for any other error."""
+    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+
+
 def with_causes(error: BaseException) -> Iterator[Clues]:
     """List an error and those inside it, members of groups too, each once and the nearest first."""
     waiting, seen = [error], dict[int, BaseException]()
@@ -219,18 +207,15 @@ def with_causes(error: BaseException) -> Iterator[Clues]:
         if id(current := waiting.pop(0)) not in seen:
             seen[id(current)] = current
             yield (clues := gather(current))
-            members = _MEMBERS(current) if is_a(current, BaseExceptionGroup) else ()
-            waiting += [*members, *inside(clues)]
+            waiting += [*members(current), *inside(clues)]
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
     held: dict[str, Any] = {}
-    for name in tables.ATTRIBUTES if _OWN(error) else known(type(error)).telling:
+    for name in tables.ATTRIBUTES if error.__dict__ else known(type(error)).telling:
         try:  # not by `guarded`: forty calls would cost as much as all the rest
             value = getattr(error, name, None)
-        except BaseException as bad:  # as in `guarded`
-            if may_be_ctrl_c(bad):
-                raise
+        except Exception:  # noqa: BLE001 - a property may raise anything
             value = None
         if value is not None:
             held[name] = value
@@ -287,13 +272,6 @@ def _headers(held: Mapping[str, Any]) -> dict[str, str]:
 def _read_headers(pairs: Any, headers: dict[str, str]) -> None:
     for name, value in islice(pairs.items() if hasattr(pairs, "items") else pairs, _MOST_HEADERS):
         key = (as_text(name) or "").lower()
-        if type(value) is str:  # the commonest, and without a call
-            text: str | None = value[:_LONGEST_TEXT]
-        else:
-            raw = value if is_a(value, str, bytes) else reach(value, 0)
-            if key.endswith("-bin") and type(raw) is bytes:  # a byte, a character: none is lost
-                text = raw[:_LARGEST_HEADER].decode("latin-1")
-            else:
-                text = as_text(raw)
+        text = as_text(value if is_a(value, str, bytes) else reach(value, 0))
         if key and text:
             headers.setdefault(key, text)

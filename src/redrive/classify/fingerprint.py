@@ -16,9 +16,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from redrive.classify.clues import guarded, members
 from redrive.classify.message_text import MESSAGE_READ, normalise, without_ids, without_literals
 from redrive.classify.statements import statement_at
-from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Category
 from redrive.payloads.masking import error_text, inert, safe_text, type_name
 
@@ -151,25 +151,12 @@ def _cut(text: str, length: int) -> str:
 
 
 def _given_group(exc: BaseException) -> str:
-    try:
-        return safe_text(getattr(exc, "redrive_group", None) or "")
-    except BaseException as error:  # a property of a user's class may raise anything
-        if may_be_ctrl_c(error):
-            raise
-        return ""
-
-
-# Read from the slots themselves: a subclass may have put code of its own before them.
-_TRACE: Final = BaseException.__dict__["__traceback__"].__get__
-_CAUSE: Final = BaseException.__dict__["__cause__"].__get__
-_CONTEXT: Final = BaseException.__dict__["__context__"].__get__
-_HIDDEN: Final = BaseException.__dict__["__suppress_context__"].__get__
-_MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
+    return safe_text(guarded(getattr, exc, "redrive_group", None) or "")
 
 
 def _type(exc: BaseException) -> str:
     """Name a type without its module: a class stays what it is when it moves."""
-    return str.__str__(type.__dict__["__qualname__"].__get__(type(exc)))
+    return type(exc).__qualname__
 
 
 def _others(exc: BaseException) -> list[tuple[BaseException, TracebackType]]:
@@ -188,9 +175,8 @@ def _others(exc: BaseException) -> list[tuple[BaseException, TracebackType]]:
         seen.add(id(error))
         if error is not exc and (place := _place_of(error)):
             found.append((error, place))
-        if issubclass(type(error), BaseExceptionGroup):
-            waiting += _MEMBERS(error)[:_MOST_ERRORS]
-        waiting.append(_CAUSE(error) if _HIDDEN(error) else _CONTEXT(error))
+        waiting += members(error)[:_MOST_ERRORS]
+        waiting.append(error.__cause__ if error.__suppress_context__ else error.__context__)
     return found
 
 
@@ -206,7 +192,7 @@ _LIBRARIES: Final = tuple(
 def _place_of(exc: BaseException) -> TracebackType | None:
     """Find the innermost line of the application that the error passed through."""
     innermost: TracebackType | None = None
-    trace: TracebackType | None = _TRACE(exc)
+    trace: TracebackType | None = exc.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_name not in _COMPREHENSIONS and _is_app_file(code.co_filename):

@@ -13,7 +13,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from redrive.classify.clues import Clues, as_text, as_whole, guarded, is_a, known, reach
-from redrive.classify.packed import STATUS_DETAILS, retry_delay
 from redrive.errors import RetryLater
 from redrive.jobs import durations
 from redrive.jobs.job import Category
@@ -112,9 +111,7 @@ def _number(value: Any) -> float | None:
 
 
 def _retry_info(clues: Clues, now: float) -> float | None:
-    """Read Google's RetryInfo, which is a message of gRPC or a JSON object in the body."""
-    if STATUS_DETAILS in clues.headers:
-        return guarded(retry_delay, clues.headers[STATUS_DETAILS])
+    """Read Google's RetryInfo, which is a detail of the error or a JSON object in the body."""
     places: Any = (clues.held.get("details"), reach(clues.held, "body", "error", "details"))
     for details in places:
         for detail in details[:_MOST_DETAILS] if is_a(details, list, tuple) else ():

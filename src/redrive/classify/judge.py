@@ -24,15 +24,12 @@ _CLIENT, _FORBIDDEN, _TOO_MANY, _SERVER = 400, 403, 429, 500
 _STATE: Final = 5
 """How long a SQLSTATE is; anything else under that name is none, and may be anything."""
 _CATEGORIES: Final = {category.value: category for category in Category}
-_MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 _TELLING: Final = (*tables.MYSQL, *tables.REPLIERS, *(f"{package}." for package in tables.TEXTS))
 """Libraries whose errors have their meaning in their arguments."""
 _MISTAKES: Final = HOPELESS - {Category.AUTH}
 _MOST_KNOWN: Final = 500
-_KNOWN: Final[
-    dict[tuple[int, str | None], tuple[type, tuple[Category, str, str | None, bool] | None]]
-] = {}
-"""What bare errors mean, by the identity of their class, kept with it, and their errno."""
+_KNOWN: Final[dict[tuple[type, str | None], tuple[Category, str, str | None, bool] | None]] = {}
+"""What bare errors mean, by their class and errno."""
 
 
 class Finding(NamedTuple):
@@ -73,15 +70,14 @@ class Judge:
 
     def _bare(self, clues: Clues) -> Finding | None:
         """Use the finding for the last error of the same class and errno: most errors have one."""
-        cls = type(clues.error)
-        key = id(cls), errno_name(clues)
-        known = _KNOWN.get(key)
-        if known is None:
+        key = type(clues.error), errno_name(clues)
+        if key not in _KNOWN:
             finding = self._weighed(clues)
             if len(_KNOWN) >= _MOST_KNOWN:
                 _KNOWN.clear()
-            known = _KNOWN[key] = cls, None if finding is None else finding[1:]
-        return None if known[1] is None else Finding(clues, *known[1])
+            _KNOWN[key] = None if finding is None else finding[1:]
+        known = _KNOWN[key]
+        return None if known is None else Finding(clues, *known)
 
     def _is_new(self, error: BaseException) -> bool:
         return id(error) not in self.seen and len(self.seen) < _MOST_ERRORS
@@ -107,7 +103,7 @@ class Judge:
             yield self._worst(clues)
 
     def _worst(self, group: Clues) -> Finding | None:
-        members: tuple[BaseException, ...] = _MEMBERS(group.error)
+        members = look.members(group.error)
         findings = [
             self.judge(member) or Finding(Clues(member), Category.UNKNOWN, name_of(type(member)))
             for member in members

@@ -363,18 +363,16 @@ def safe_text(value: object, limit: int = 2000) -> str:
     Never raises, but for Ctrl-C: a `__str__` that fails is told in words, one that returns too much is cut
     with a note of how much is missing. The result encodes as UTF-8 and holds no NUL.
     """
-    if type(value) is str and len(value) <= limit and value.isascii() and "\0" not in value:
-        return value  # as nearly all of it is
     try:
         text = str(value)
-        if type(text) is str and len(text) <= limit and text.isascii() and "\0" not in text:
-            return text
-        head, length = str.__getitem__(text, slice(0, limit)), str.__len__(text)
+        head, length = text[:limit], len(text)
     except BaseException as error:  # user code may raise anything at all
         if may_be_ctrl_c(error):
             raise
         head = f"<{type_name(value)} whose str() raised {type_name(error)}>"
         length = len(head)
+    if length <= limit and head.isascii() and "\0" not in head:
+        return head  # as nearly all of it is
     clean = head.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     more = length - len(head) + max(0, len(clean) - limit)
     return f"{clean[:limit]}… ({more} characters more)" if more else clean
@@ -389,8 +387,8 @@ def error_text(value: object, secrets: Sequence[str] = (), *, limit: int = 2000)
 
 
 def type_name(value: object) -> str:
-    """Name the type of anything, without asking a metaclass that may have other ideas."""
-    return str.__str__(type.__dict__["__name__"].__get__(type(value)))
+    """Return the name of a value's type."""
+    return type(value).__name__
 
 
 inert = escaping.inert

@@ -44,7 +44,6 @@ VIEWS = {
     "groups by growth": ["groups", "--sort", "growth"],
     "group": ["group", "G7"],
     "log": ["log"],
-    "watch, one look": ["watch", "--times", "1"],
 }
 
 

@@ -316,14 +316,13 @@ def every_command(right: World) -> Iterator[tuple[tuple[str, ...], str]]:
         "status",
         "dlq",
         "failed",
-        "retry-candidates",
         "groups",
         "group G1",
         "group G2",
-        "runs",
+        "run",
     ]
-    words += ["run R1", "metrics", "log", "check", "verify", "list --limit 50", "policy mail"]
-    words += [f"show {job_id(n)}" for n in range(1, 7)] + [f"show {job_id(1)} --attempt 1"]
+    words += ["run R1", "metrics", "log", "doctor", "verify", "list --limit 50"]
+    words += [f"show {job_id(n)}" for n in range(1, 7)]
     words += [f"show {job_id(1)} --payload", "purge --state resolved --dry-run"]
     for line, form in itertools.product(words, ("--json", "--plain")):
         yield (*line.split(), form), ""

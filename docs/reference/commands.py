@@ -8,7 +8,7 @@ from inspect import cleandoc
 import click
 
 from redrive.cli._command import Command, shared
-from redrive.cli._root import ALIASES, EXAMPLES, SECTIONS, root
+from redrive.cli._root import EXAMPLES, SECTIONS, root
 
 
 def page() -> str:
@@ -35,10 +35,8 @@ def _sections() -> Iterator[str]:
 
 def _command(command: Command, name: str, ctx: click.Context) -> Iterator[str]:
     pieces = [piece for piece in command.collect_usage_pieces(ctx) if piece != "[OPTIONS]"]
-    also = [alias for alias, meant in ALIASES.items() if meant == name]
     yield f"### {' '.join(['redrive', name, *pieces])}\n"
     yield cleandoc(command.help or "") + "\n"
-    yield from (f"Also: `redrive {alias}`.\n" for alias in also)
     yield _block(command.examples)
     common = {opt for param in shared() for opt in param.opts}
     options = [param for param in command.params if isinstance(param, click.Option)]

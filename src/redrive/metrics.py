@@ -1,7 +1,7 @@
 """Metrics for Prometheus: what is in the store at this moment, and what was done up to now.
 
     from prometheus_client import REGISTRY
-    REGISTRY.register(Collector(app.desk))  # or: redrive prometheus, or /metrics of redrive serve
+    REGISTRY.register(Collector(app.desk))  # or: redrive metrics --prometheus, or /metrics of redrive serve
 
 Gauges are asked of the store at each scrape, so they are exact whatever runs where; counters are those
 that workers add to the store (see `worker.counters`). Any one process can tell all of it: scrape one.

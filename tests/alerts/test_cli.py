@@ -131,7 +131,7 @@ def test_the_file_gives_rules_and_words(place: Path) -> None:
     assert (alerts.rules.old, alerts.rules.idle, alerts.rules.threshold) == (7200.0, 1800.0, 100)
     assert alerts.wording.fields == ("orderId",)
     assert list(alerts.channels) == ["slack", "ops"]
-    settings = run("config", "show").stdout
+    settings = run("doctor").stdout
     assert "alerts.channels.slack.url_env\tSLACK_URL (set)" in settings
 
 

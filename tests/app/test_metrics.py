@@ -162,7 +162,7 @@ def test_over_http_with_a_token_that_may_read(app: Redrive) -> None:
 
 def test_on_the_command_line(app: Redrive, clock: ManualClock, tmp_path: Path) -> None:
     kill(app, 2)
-    words = ["prometheus", "--store", str(tmp_path / "jobs.db")]
+    words = ["metrics", "--prometheus", "--store", str(tmp_path / "jobs.db")]
     shown = CliRunner().invoke(root, words, obj=Cli(clock))
     assert shown.exit_code == 0
     assert shown.stdout == text(app.desk)
@@ -173,7 +173,7 @@ def test_without_the_extra_it_says_what_to_install(
 ) -> None:
     app.store.now()
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    words = ["prometheus", "--store", str(tmp_path / "jobs.db")]
+    words = ["metrics", "--prometheus", "--store", str(tmp_path / "jobs.db")]
     shown = CliRunner().invoke(root, words, obj=Cli())
     assert shown.exit_code == 1
     assert "redrive[metrics]" in shown.stderr

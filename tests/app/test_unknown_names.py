@@ -50,7 +50,7 @@ def test_an_unknown_group_or_run_raises_as_an_unknown_id_does(
         with pytest.raises(JobNotFound, match="no group G99"):
             call(app, group=number)
     for words in ("R99", "run:R99", "run:R98,R99", "state:dead R99"):
-        with pytest.raises(JobNotFound, match=r"no run R9[89]; `redrive runs` lists"):
+        with pytest.raises(JobNotFound, match=r"no run R9[89]; `redrive run` lists"):
             call(app, words)
     with pytest.raises(JobNotFound, match="no run R99"):
         call(app, run=99)

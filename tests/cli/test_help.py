@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 from pathlib import Path
 
@@ -13,8 +11,6 @@ import pytest
 from redrive.cli._cli import Cli
 from redrive.cli._command import Command
 from redrive.cli._root import EXAMPLES, root
-from redrive.cli.help import topics
-from shopkit import Shop
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = click.Context(root, info_name="redrive")
@@ -56,7 +52,7 @@ def test_three_examples_of_each_command_can_be_typed(name: str) -> None:
     for example in examples:
         found = [parse(words) for words in calls(example)]
         assert found, example
-        assert {name, "detail" if name == "show" else name} & set(found), example
+        assert name in found, example
 
 
 def test_the_examples_of_redrive_itself_can_be_typed() -> None:
@@ -70,25 +66,3 @@ def test_what_a_command_says_of_itself_is_whole(name: str) -> None:
     for param in found.params:
         if isinstance(param, click.Option) and not param.hidden:
             assert param.opts
-
-
-@pytest.mark.parametrize("topic", topics())
-def test_a_help_page_is_short_and_every_command_on_it_exists(empty: Shop, topic: str) -> None:
-    text = topics()[topic]
-    assert text.startswith("# ")
-    assert len(text.splitlines()) <= 45
-    assert max(map(len, text.splitlines())) <= 102
-    lines = [
-        line
-        for block in re.findall(r"```\n(.*?)```", text, re.DOTALL)
-        for line in block.splitlines()
-    ]
-    found = [parse(words) for line in lines for words in calls(line)]
-    found += [
-        parse(words) for span in re.findall(r"`(redrive [^`]+)`", text) for words in calls(span)
-    ]
-    assert found, topic
-    result = empty.run("help", topic)
-    assert result.exit_code == 0
-    assert "```" not in result.stdout
-    assert json.loads(empty.run("help", topic, "--json").stdout)["data"]["text"] == text

@@ -12,7 +12,6 @@ from rich.cells import cell_len
 
 from kit import make_failure
 from ptykit import on_terminal
-from redrive.cli import _inline
 from redrive.jobs.job import Category
 from shopkit import Shop, dead_letter, name
 
@@ -38,14 +37,11 @@ VIEWS = [
     ["list"],
     ["list", "--ids"],
     ["show", name(1)],
-    ["show", name(1), "--attempt", "3"],
     ["show", name(1), "--payload"],
-    ["show", name(1), "--repro", "--app", "shop:app"],
     ["groups"],
     ["group", "G1"],
-    ["retry-candidates"],
     ["metrics"],
-    ["runs"],
+    ["run"],
     ["run", "R1"],
     ["log"],
     ["log", "--run", "R1"],
@@ -146,18 +142,3 @@ def test_the_question_before_an_act_is_harmless(empty: Shop) -> None:
     seen = COLOUR.sub(b"", shown.raw).decode().replace("\r\n", "\n")
     assert "Resolve 1 job?" in seen
     assert not DRIVING.search(seen)
-
-
-def test_an_error_that_is_debugged_drives_no_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What `--pdb` says before the debugger speaks."""
-    monkeypatch.setattr("pdb.post_mortem", id)
-    try:
-        raise ValueError(SOUP + " password=hunter22")
-    except ValueError as error:
-        _inline._look(error)
-    said = capsys.readouterr().err
-    assert said.startswith("ValueError: ")
-    assert not DRIVING.search(said)
-    assert "hunter22" not in said

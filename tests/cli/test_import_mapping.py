@@ -177,7 +177,7 @@ def test_a_mapping_in_the_settings_is_used_by_its_name(place: Shop) -> None:
     assert (code, data["added"], data["filtered"]) == (0, 3, 1)
     words = ("--mapping", "mails", "--where", "st=done", "--map", "state=st:done=dead")
     assert said(place, *words)[1]["filtered"] == 3
-    assert "import.mails.map.key" in place.run("config", "show").stdout
+    assert "import.mails.map.key" in place.run("doctor").stdout
     unknown = place.run("import", "--mapping", "nails")
     assert (unknown.exit_code, "found: mails" in unknown.stderr) == (2, True)
     Path("redrive.toml").write_text('[import.mails]\ntabel = "x"\n')

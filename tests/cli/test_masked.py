@@ -76,7 +76,7 @@ def test_names_in_redrive_toml_are_masked(shop: Shop, monkeypatch: pytest.Monkey
     Path("redrive.toml").write_text('[mask]\nnames = ["Kundennummer"]\n')
     assert "K-4711-99" not in shop.run("show", name(11)).output
     assert shop.run("list", "payload.kundennummer:K*").exit_code == 2
-    assert "Kundennummer" in shop.run("config", "show").output
+    assert "Kundennummer" in shop.run("doctor").output
     Path("redrive.toml").write_text('[mask]\nnames = "Kundennummer"\n')
     assert "must hold names" in shop.run("list").stderr
     secret_names._says_secret.cache_clear()

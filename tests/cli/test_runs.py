@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -80,7 +78,7 @@ def test_a_bulk_retry_is_a_run_that_can_be_looked_at(many: Shop) -> None:
     started = data_of(many, "retry", "G1", "--name", "API-395", "--canary", "3", "--yes")
     assert (started["run"], started["matched"], started["done"]) == ("R1", 20, 20)
     assert many.state_of(name(1)) == "dead"
-    (listed,) = data_of(many, "runs")
+    (listed,) = data_of(many, "run")
     assert (listed["run"], listed["phase"], listed["waiting"]) == ("R1", "live", 20)
     shown = data_of(many, "run", "r1")
     assert (shown["name"], shown["canary"], shown["asked"]) == ("API-395", 3, "G1")
@@ -88,7 +86,7 @@ def test_a_bulk_retry_is_a_run_that_can_be_looked_at(many: Shop) -> None:
     assert "R1 live: 0 ok · 20 waiting" in text
     assert "settings\tcanary 3" in text
     assert "\nleft out\t0\n" in text
-    assert "R1" in many.run("runs", "--plain").stdout
+    assert "R1" in many.run("run", "--plain").stdout
 
 
 def test_without_a_worker_it_says_so(many: Shop) -> None:
@@ -106,7 +104,7 @@ def test_one_job_named_by_its_id_is_retried_at_once(many: Shop) -> None:
     assert many.state_of(name(1)) == "pending"
     assert many.run("retry", name(2), "--name", "x", "--yes").exit_code == 0
     assert many.state_of(name(2)) == "dead"
-    assert [run["run"] for run in data_of(many, "runs")] == ["R1"]
+    assert [run["run"] for run in data_of(many, "run")] == ["R1"]
 
 
 def test_repeating_the_command_attaches_and_never_doubles(many: Shop) -> None:
@@ -122,7 +120,7 @@ def test_repeating_the_command_attaches_and_never_doubles(many: Shop) -> None:
     more = many.run("retry", "G1", "--yes").stderr
     assert "attached" in more
     assert "not part of it: 1 newer job;" in more
-    assert len(data_of(many, "runs")) == 1
+    assert len(data_of(many, "run")) == 1
     assert data_of(many, "retry", "--all", "--yes")["done"] == 1  # the new one, in other words
 
 
@@ -255,7 +253,7 @@ def test_a_run_is_paused_resumed_and_cancelled(many: Shop) -> None:
         (["retry", "G1", "--ramp"], 2),
         (["retry", "G1", "--stop-on", "some"], 2),
         (["retry", "G1", "--rate", "0/s"], 2),
-        (["retry", "G1", "--pdb"], 2),
+        (["retry", "G1", "--app", "x:y"], 2),
         (["retry", "G1", "--inline", "--canary", "3", "--app", "x:y"], 2),
         (["retry", "G1", "--inline"], 2),
     ],
@@ -268,7 +266,7 @@ def test_no_control_byte_of_a_name_reaches_anybody(many: Shop) -> None:
     """S15."""
     evil = "\x1b]52;c;aGk=\x07\u202e[/x]"
     many.run("retry", "G1", "--name", evil, "--reason", evil, "--yes")
-    for words in (["runs"], ["run", "R1"], ["run", "R1", "pause"], ["log"]):
+    for words in (["run"], ["run", "R1"], ["run", "R1", "pause"], ["log"]):
         assert not set("\x1b\x07\u202e") & set(many.run(*words).stdout)
 
 
@@ -306,18 +304,3 @@ def test_inline_with_a_failure_is_exit_6(many: Shop, program: Callable[[str], st
     result = many.run("retry", name(1), "--inline", "--app", program("{1}"))
     assert result.exit_code == 6
     assert "GiveUp" in result.stdout
-
-
-def test_pdb_opens_where_the_handler_failed(many: Shop, program: Callable[[str], str]) -> None:
-    words = ["retry", name(1), "--inline", "--pdb", "--app", program("{1}")]
-    ended = subprocess.run(
-        [sys.executable, "-m", "redrive", *words],
-        input="p wrong\nq\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(many.folder)},
-        check=False,
-    )
-    assert "'the very value'" in ended.stdout
-    assert ended.returncode == 6

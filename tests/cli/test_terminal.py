@@ -50,7 +50,7 @@ def test_without_colours_not_one_escape_is_written(shop: Shop, env: dict[str, st
         ["dlq"],
         ["show", name(1)],
         ["groups"],
-        ["policy", "show", "WEBHOOKS"],
+        ["explain", "WEBHOOKS"],
     ):
         shown = on_terminal(*words, env=env)
         assert shown.code == 0

@@ -232,7 +232,7 @@ def test_ids_go_on_from_a_cursor(empty: Shop) -> None:
 def test_show_finds_a_job_by_the_beginning_of_its_id(shop: Shop) -> None:
     assert shop.run("show", name(7)[:26]).exit_code == 0
     shop.add(make_job("02ZZZZZZ"))
-    assert "02ZZZZZZ" in shop.run("detail", "02zz").stdout
+    assert "02ZZZZZZ" in shop.run("show", "02zz").stdout
 
 
 def test_show_tells_the_lineage_and_masks_every_payload(shop: Shop) -> None:
@@ -345,13 +345,6 @@ def test_the_log_is_asked_for_who_what_and_when(shop: Shop) -> None:
     assert shop.run("log", "--since", "soon").exit_code == 2
 
 
-def test_retry_candidates_are_dead_and_not_hopeless(shop: Shop) -> None:
-    data = json.loads(shop.run("retry-candidates", "--json").stdout)["data"]
-    assert [job["id"] for job in data] == [name(4), name(2), name(1)]
-    shop.run("resolve", "--all", "--yes")
-    assert shop.run("retry-candidates").stdout == "No retry candidates!\n"
-
-
 def test_metrics_count_by_state_lane_and_category(shop: Shop) -> None:
     lines = shop.run("metrics").stdout.splitlines()
     assert lines[0].split("\t") == ["metric", "state", "lane", "category", "jobs", "oldest"]
@@ -385,34 +378,6 @@ def test_a_job_beyond_the_year_9999_is_still_shown(empty: Shop) -> None:
     empty.add(tried(make_job(name(1), due=1e15), TIMEOUT))
     assert empty.run("list", "--plain").exit_code == 0
     assert empty.run("show", name(1), "--json").exit_code == 0
-
-
-@pytest.mark.parametrize("spelling", ["WEBHOOKS", "webhooks"])
-def test_p8_hooks_prints_its_delays_and_the_one_nobody_waits_for(
-    empty: Shop, spelling: str
-) -> None:
-    rows = [line.split("\t") for line in empty.run("policy", "show", spelling).stdout.splitlines()]
-    delays = [row[2:] for row in rows if row[0] == "delay"]
-    assert [row[1:4] for row in delays] == [
-        ["60s", "30s", "90s"],
-        ["120s", "90s", "150s"],
-        ["240s", "210s", "270s"],
-        ["480s", "450s", "510s"],
-        ["960s", "930s", "990s"],
-    ]
-    assert [row[4] for row in delays] == ["retry"] * 4 + ["dead, no wait"]
-
-
-@pytest.mark.parametrize("preset", ["DEFAULT", "WEBHOOKS"])
-def test_policy_show_speaks_only_of_what_there_is(empty: Shop, preset: str) -> None:
-    assert "pause" not in empty.run("policy", "show", preset).stdout
-
-
-def test_policy_show_needs_no_store_and_names_what_there_is(empty: Shop) -> None:
-    result = empty.run("policy", "show", "SYNK")
-    assert result.exit_code == 2
-    assert "SYNC" in result.stderr
-    assert empty.names() == []
 
 
 def test_the_actor_of_an_app_is_kept(shop: Shop) -> None:

@@ -44,21 +44,17 @@ COMMANDS = [
     "status",
     "dlq",
     "failed",
-    "retry-candidates",
     "list",
     f"show {name(1)}",
     f"show {name(11)}",
-    f"show {name(11)} --attempt 2",
     "groups",
     "group G1",
     "group G4",
-    "runs",
+    "run",
     "run R1",
     "metrics",
     "log",
-    "policy show DEFAULT",
-    "policy show fibonacci",
-    "check",
+    "explain SYNC",
     "explain 503",
     "help",
     "retry G4 --dry-run",
@@ -69,7 +65,6 @@ COMMANDS = [
     "cleanup --dead 1h --dry-run",
     "verify",
     "doctor",
-    "config show",
     "alerts list",
     "init",
     "import in.jsonl --dry-run",
@@ -175,7 +170,7 @@ def _check(part: object, lines: list[str], width: int) -> None:
             pytest.fail(f"unknown part {part!r}")
 
 
-@pytest.mark.parametrize("line", ["groups", "dlq", "list", "runs", "log", f"show {name(11)}"])
+@pytest.mark.parametrize("line", ["groups", "dlq", "list", "run", "log", f"show {name(11)}"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_row_becomes_a_tower(
     big: Shop, monkeypatch: pytest.MonkeyPatch, line: str, width: int

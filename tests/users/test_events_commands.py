@@ -54,17 +54,5 @@ def test_r_events_3_every_command_works_on_the_dead_letters(
     assert stream.app.get(job).state == "pending"
 
 
-@pytest.mark.parametrize(
-    ("name", "delays"),
-    [
-        ("exponential", ["1s", "2s", "4s", "8s"]),
-        ("linear", ["1s", "3s", "5s", "7s"]),
-        ("constant", ["5s", "5s", "5s", "5s"]),
-        ("fibonacci", ["1s", "1s", "2s", "3s"]),
-    ],
-)
-def test_r_events_5_policy_show_prints_the_delays(
-    command: Command, name: str, delays: list[str]
-) -> None:
-    rows = [line.split("\t") for line in command("policy", "show", name).splitlines()]
-    assert [row[2] for row in rows if row[0] == "delay"][:4] == delays
+def test_explain_prints_the_waits_of_the_preset(command: Command) -> None:
+    assert "transient\t4\t0.8s–1.2s, 1.6s–2.4s, 3.2s–4.8s\n" in command("explain", "EVENTS")

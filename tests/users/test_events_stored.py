@@ -207,8 +207,6 @@ def test_r_events_2_kill_9_in_mid_retry_leaves_something_to_drive_again(
     assert job.failure is not None
     assert job.failure.message == "the broker is down"
     assert setting.lines()[-1]["status"] == "dead_letter"
-    repro = run(setting, "show", dead["event_id"], "--repro").stdout
-    assert "from search_events import refresh\n\nprint(refresh())" in repro
 
 
 def test_r_events_2_recovered_events_stay_for_a_day(setting: Setting) -> None:

@@ -147,6 +147,20 @@ class Cli:
         forced = os.environ.get("FORCE_COLOR", "") not in {"", "0"}
         return not self.plain and (out.isatty() or (forced and not self.no_color))
 
+    @contextmanager
+    def screen(self) -> Generator[Callable[[View], None]]:
+        """Draw views one over the other, on a terminal with rich; elsewhere one after the other."""
+        if self.json or not self.draws(sys.stdout):
+            yield self.show
+            return
+        try:
+            from redrive.cli.output import terminal  # noqa: PLC0415
+        except ImportError:
+            yield self.show
+            return
+        with terminal.screen(sys.stdout) as draw:
+            yield draw
+
     def preview(self, view: View) -> None:
         """Print a view on standard error, before a person is asked to confirm."""
         if self.json or not self.draws(sys.stderr) or not _show_on_terminal(view, sys.stderr):

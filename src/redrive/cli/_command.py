@@ -3,44 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, cast
 
 import click
 
 from redrive.cli._cli import Cli
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
 Function = Callable[..., None]
-Kind = Literal["selector", "id", "lane", "group", "run"]
-
-
-class Word(click.types.StringParamType):
-    """A text that the shell can complete from the contents of the store."""
-
-    KINDS: ClassVar[dict[str, Kind]] = {
-        "selectors": "selector",
-        "ID": "id",
-        "G7": "group",
-        "R12": "run",
-        "lane": "lane",
-    }
-    """By metavar, or by the name of the parameter."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind: Kind = kind
-
-    def shell_complete(
-        self,
-        ctx: click.Context,
-        param: click.Parameter,  # noqa: ARG002 - click's signature
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Return the candidates; none where the store does not answer."""
-        from redrive.cli.completion import suggestions  # noqa: PLC0415 - only a shell asks
-
-        return suggestions(ctx.ensure_object(Cli), self.kind, incomplete)
 
 
 class Command(click.Command):
@@ -51,10 +20,6 @@ class Command(click.Command):
         self.examples = examples
         taken = {name for param in self.params for name in param.opts}
         self.params += [param for param in shared() if not taken.intersection(param.opts)]
-        for param in self.params:
-            kind = Word.KINDS.get(param.metavar or "") or Word.KINDS.get(param.name or "")
-            if kind is not None and param.type is click.STRING:
-                param.type = Word(kind)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples before the rest of the help."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import click
 
@@ -22,11 +19,7 @@ from redrive.desk import plans
 from redrive.desk.documents import job_document
 from redrive.desk.plans import Plan
 from redrive.desk.selection import Selection
-from redrive.errors import RetryLater, Skip
 from redrive.jobs.job import Job, State
-from redrive.payloads.escaping import inert
-from redrive.payloads.masking import error_text
-from redrive.registry import Entry
 from redrive.runs import rules
 from redrive.runs.run_records import Spec
 
@@ -54,8 +47,6 @@ def run_here(cli: Cli, selection: Selection, spec: Spec, options: dict[str, Any]
             raise click.exceptions.Exit(CONFLICT)
         if not (options["yes"] or plan.is_single):
             actions.ask(cli, plan)
-        if options["debug"]:
-            app.submitter.registry.wrap(_debugged)
         with aside:
             same, _ = plans.recheck(app.desk, plan)
             done, why = _run(app, same, spec, options["reason"])
@@ -98,37 +89,3 @@ def _report(cli: Cli, plan: Plan, done: list[Job], why: str) -> None:
     cli.show(View(data, parts), then=then)
     if why or failed:
         raise click.exceptions.Exit(STOPPED if why else PARTLY)
-
-
-def _debugged(entry: Entry) -> Entry:
-    """Wrap a handler so that a failure opens the debugger where it was raised."""
-    function = entry.function
-
-    @functools.wraps(function)
-    def call(*args: object, **kwargs: object) -> object:
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            _look(error)
-            raise
-
-    @functools.wraps(function)
-    async def acall(*args: object, **kwargs: object) -> object:
-        try:
-            return await cast("Callable[..., Awaitable[object]]", function)(*args, **kwargs)
-        except Exception as error:
-            _look(error)
-            raise
-
-    chosen = acall if entry.is_async else call
-    return replace(entry, function=chosen, isolation="thread", timeout=None)
-
-
-def _look(error: Exception) -> None:
-    if isinstance(error, Skip | RetryLater) or error.__traceback__ is None:
-        return
-    import pdb  # noqa: PLC0415, T100 - it was asked for
-
-    own = error.__traceback__.tb_next or error.__traceback__  # not our frame, the handler's
-    sys.stderr.write(inert(f"{type(error).__name__}: {error_text(error)}") + "\n")
-    pdb.post_mortem(own)

@@ -21,27 +21,21 @@ EXAMPLES = ("redrive status", "redrive dlq", "redrive retry G7 --dry-run")
 
 SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Look": {
-        "status": ("status", "status", "Counts, causes, pauses and workers on one screen."),
-        "watch": ("watch", "watch", "What happens now, drawn again every two seconds."),
+        "status": ("status", "status", "If there is an incident and why; counts and causes."),
         "dlq": ("lists", "dlq", "The dead letters, newest first."),
         "failed": ("lists", "failed", "Jobs that failed and wait for their next attempt."),
-        "retry-candidates": ("lists", "retry_candidates", "Dead letters that a retry may help."),
         "list": ("lists", "list_", "Jobs by state, handler, category, age or text."),
-        "show": ("show", "show", "Everything about one job (also: detail)."),
+        "show": ("show", "show", "Everything about one job."),
         "groups": ("groups", "groups", "What jobs died of, the most common cause first."),
         "group": ("groups", "group", "One group: its growth, what its jobs share, notes."),
-        "runs": ("runs", "runs", "The bulk retries and their progress."),
-        "metrics": ("lists", "metrics", "Numbers of jobs by state, lane and category."),
-        "prometheus": ("metrics", "prometheus", "All metrics as text for Prometheus."),
+        "metrics": ("metrics", "metrics", "Numbers of jobs; all metrics for Prometheus."),
         "log": ("lists", "log", "The audit log: who did what."),
-        "policy": ("policies", "policy", "The delays and limits of a policy."),
-        "check": ("check", "check", "One line for a monitor, with its exit codes."),
         "explain": ("explain", "explain", "How an error is classified and when it is retried."),
-        "help": ("help", "help_", "Pages about selectors, policies, runs and more."),
+        "help": ("help", "help_", "The help of a command."),
     },
     "Act": {
         "retry": ("retry", "retry", "Retry jobs; several of them as a run."),
-        "run": ("runs", "run", "One bulk retry: show, watch, pause, resume, cancel."),
+        "run": ("runs", "run", "Bulk retries: list, watch, pause, resume, cancel."),
         "resolve": ("actions", "resolve", "Close jobs that were settled another way."),
         "discard": ("actions", "discard", "Discard jobs permanently."),
         "reopen": ("actions", "reopen", "Make closed jobs dead letters again."),
@@ -53,7 +47,6 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "work": ("work", "work", "Run jobs that are due."),
         "serve": ("serve", "serve", "Health, metrics and a JSON API over HTTP."),
         "alerts": ("alerts", "alerts", "The alert channels; send a test message."),
-        "listeners": ("listeners", "listeners", "Durable listeners, and the events that wait."),
         "init": ("maintenance", "init", "Create the store."),
         "doctor": ("doctor", "doctor", "Find problems, and what to do about them."),
         "verify": ("maintenance", "verify", "Check everything stored for damage."),
@@ -61,28 +54,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "purge": ("purge", "purge", "Remove finished jobs permanently."),
         "export": ("export", "export", "Write jobs to a file, with their history."),
         "import": ("imports", "import_", "Read jobs from a file, a table or another program."),
-        "config": ("config", "config", "The settings in force and where each is set."),
         "demo": ("demo", "demo", "Watch jobs fail, die and be retried, in a minute."),
-        "completion": ("completion", "completion", "Completion for bash, zsh and fish."),
     },
 }
-ALIASES = {"detail": "show"}
-MEANT = {
-    "retry": "requeue replay rerun redo redrive resend restart reprocess",
-    "dlq": "dead deadletter deadletters dead-letter dead-letters",
-    "list": "ls jobs search find ll",
-    "status": "ps stats stat info overview",
-    "watch": "top live tail monitor",
-    "log": "logs audit history",
-    "work": "worker workers start consume run-worker",
-    "discard": "delete rm drop kill",
-    "resolve": "ack close done",
-    "serve": "server web api ui",
-    "cleanup": "clean prune gc",
-    "show": "get inspect describe view",
-    "groups": "errors causes",
-}
-"""Words that other tools use, by the command that does it here."""
+MEANT = {"cancel": "discard", "delete": "purge", "ls": "list", "requeue": "retry"}
+"""What people try, and the command that does it."""
 
 
 class ReaderGone(Exception):
@@ -102,10 +78,9 @@ class Root(click.Group):
         cmd_name: str,
     ) -> click.Command | None:
         """Import a command."""
-        wanted = ALIASES.get(cmd_name, cmd_name)
         for section in SECTIONS.values():
-            if wanted in section:
-                module, name, _ = section[wanted]
+            if cmd_name in section:
+                module, name, _ = section[cmd_name]
                 return cast("click.Command", getattr(import_module(f"redrive.cli.{module}"), name))
         return None
 
@@ -115,7 +90,11 @@ class Root(click.Group):
         """Find the command, or suggest the one that was meant."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            ctx.fail(f"no command {name!r}.{self._suggestion(ctx, name)}")
+            from difflib import get_close_matches  # noqa: PLC0415 - rarely needed
+
+            near = get_close_matches(name.lower(), self.list_commands(ctx), n=1)
+            meant = MEANT.get(name) or next(iter(near), "")
+            ctx.fail(f"no command {name!r}.{f' Did you mean `redrive {meant}`?' if meant else ''}")
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -162,16 +141,6 @@ class Root(click.Group):
         except Exception as error:  # noqa: BLE001 - each is explained, our own with its traceback
             code = _report(error, as_json=not {"--json", "--jsonl"}.isdisjoint(words))
         sys.exit(code if isinstance(code, int) else 0)
-
-    def _suggestion(self, ctx: click.Context, name: str) -> str:
-        from difflib import get_close_matches  # noqa: PLC0415 - rarely needed
-
-        known = {name: name for name in [*self.list_commands(ctx), *ALIASES]}
-        known |= {word: name for name, words in MEANT.items() for word in words.split()}
-        near = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-        if near:
-            return f" Did you mean `redrive {known[near[0]]}`?"
-        return " `redrive --help` lists the commands."
 
 
 @click.pass_context

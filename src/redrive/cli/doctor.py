@@ -1,15 +1,18 @@
-"""Checks of settings, store and workers: each finding comes with what to do about it."""
+"""Checks of settings, store and workers, each with what to do; and the settings in force."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import click
 
@@ -19,8 +22,8 @@ from redrive.cli._cli import Cli
 from redrive.cli._command import command
 from redrive.cli._errors import FAILED
 from redrive.cli._load import find_program, not_loaded
-from redrive.cli.output import Facts, Line, Tone, View, fact, plural
-from redrive.config import KEYS, Config
+from redrive.cli.output import Facts, Line, Part, Table, Tone, View, fact, fields, plural
+from redrive.config import KEYS, Config, find
 from redrive.desk.desk import Desk
 from redrive.errors import (
     RedriveError,
@@ -32,6 +35,9 @@ from redrive.errors import (
 from redrive.jobs.clock import SystemClock
 from redrive.jobs.durations import words
 from redrive.jobs.job import State
+from redrive.payloads.masking import MASK, mask_json, mask_text
+from redrive.payloads.secret_names import is_secret_name
+from redrive.submission import who
 
 SKEW, BAD_SKEW = 2.0, 60.0  # seconds by which the store's clock may differ from ours
 ROOM, BAD_ROOM = 1_000_000_000, 100_000_000  # bytes that should be free on the store's disk
@@ -39,6 +45,10 @@ GROWTH = 10  # deaths within ten minutes that are worth a look
 LATE_EVENTS = 600.0  # seconds for which an event may wait for its listener
 
 Level = Literal["ok", "warn", "bad"]
+Setting = tuple[str, str, str]
+"""A name, a value, and where it is set."""
+
+_SETTINGS = fields("name=setting:id value:prose source=from:prose")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +71,14 @@ class Finding:
 def doctor(cli: Cli) -> None:
     """Check settings, store and workers for problems; exit 1 if there is one.
 
-    Nothing is changed. `redrive verify` reads every byte of the store.
+    Below: the settings in force and where each comes from, secrets masked. Nothing is changed.
+    `redrive verify` reads every byte of the store.
     """
     findings = list(_examine(cli))
+    settings: list[dict[str, object]] = []
+    with suppress(UsageError):  # it is a finding
+        names = ("name", "value", "source")
+        settings = [dict(zip(names, row, strict=True)) for row in _in_force(cli.config)]
     levels = Counter(finding.level for finding in findings)
     data = {
         "ok": not levels["bad"],
@@ -71,12 +86,14 @@ def doctor(cli: Cli) -> None:
             {"what": f.what, "level": f.level, "message": f.message, "remedy": f.remedy or None}
             for f in findings
         ],
+        "settings": settings,
     }
     text = f"{levels['bad']} failed, {plural(levels['warn'], 'warning')}, {levels['ok']} OK"
     findings.sort(key=lambda finding: ("bad", "warn", "ok").index(finding.level))
     tone: Tone = "bad" if levels["bad"] else "warn" if levels["warn"] else "good"
     facts = Facts([fact(f"{f.level} {f.what}", f.text) for f in findings])
-    cli.show(View(data, [Line(text, tone), facts]), then="" if levels["bad"] else "redrive status")
+    parts: list[Part] = [Line(text, tone), facts, Table(_SETTINGS, settings, "Settings", "setting")]
+    cli.show(View(data, parts), then="" if levels["bad"] else "redrive status")
     if levels["bad"]:
         raise click.exceptions.Exit(FAILED)
 
@@ -105,7 +122,7 @@ def _remedy(error: Exception) -> str:
         case StoreDamaged():
             return "redrive verify"
         case _:
-            return "check that the server or disk is reachable and that you have access; redrive config show"
+            return "check that the server or disk is reachable and that you have access"
 
 
 def _settings(cli: Cli) -> Iterator[Finding]:
@@ -235,7 +252,7 @@ def _listeners(desk: Desk) -> Iterator[Finding]:
             waits = f"{plural(one.waiting, 'event')} wait, the oldest for {words(now - one.oldest)}"
             remedy = (
                 "run a worker whose program has it, see why it fails in the worker's log, "
-                f"or remove it: redrive listeners --remove {one.name}"
+                f"or remove it: app.desk.lanes.remove_listener({one.name!r})"
             )
             yield Finding("listener", "warn", f"{one.name}: {waits}", remedy)
 
@@ -246,3 +263,44 @@ def _growth(desk: Desk) -> Iterator[Finding]:
     message = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
     grows = soon >= GROWTH
     yield Finding("growth", "warn" if grows else "ok", message, "redrive groups" if grows else "")
+
+
+def _in_force(active: Config) -> Iterator[Setting]:
+    """Return the settings and where each is set, also of stores that are not used."""
+    yield "store", mask_text(active.store), active.source
+    filed = find(environ={})
+    for source, value in (
+        ("REDRIVE_STORE", os.environ.get("REDRIVE_STORE")),
+        (filed.source, filed.store),
+    ):
+        if value and source not in {active.source, "default"}:
+            yield "store (not used)", mask_text(value), source
+    file = str(active.file)
+    if active.app is not None:
+        yield "app", active.app, file
+    if active.app_above is not None:
+        yield "app (not loaded from a directory above)", active.app_above, file
+    yield "actor", who(), "the user who is logged in"
+    yield from _nested("endpoints", active.endpoints, file)
+    yield from _nested("alerts", active.alerts, file)
+    yield from _nested("import", active.imports, file)
+    if active.secret_names:
+        yield "mask.names", ", ".join(active.secret_names), file
+
+
+def _nested(name: str, table: Mapping[str, object], source: str) -> Iterator[Setting]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _nested(f"{name}.{key}", cast("Mapping[str, object]", value), source)
+        else:
+            yield f"{name}.{key}", _text(key, value), source
+
+
+def _text(key: str, value: object) -> str:
+    """Return a value as text, masked; of an environment variable also if it is set."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if key.endswith("_env"):
+        names = re.findall(r"\w+", text)
+        is_set = {name: "set" if os.environ.get(name) else "not set" for name in names}
+        return ", ".join(f"{name} ({is_set[name]})" for name in names)
+    return MASK if is_secret_name(key) else mask_json(text)

@@ -9,9 +9,10 @@ import builtins
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from itertools import dropwhile, pairwise, repeat
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import click
 
@@ -22,13 +23,21 @@ from redrive.cli._errors import USAGE, Stop
 from redrive.cli.output import Facts, Table, View, fields
 from redrive.in_place.retry import simulate
 from redrive.jobs.clock import SystemClock
-from redrive.jobs.job import Failure
+from redrive.jobs.durations import words
+from redrive.jobs.job import Category, Failure
 from redrive.policies.policy import Policy
 from redrive.policies.presets import PRESETS
 
+MINUTE = 60.0
 LONGEST = 1 << 20  # bytes of a traceback that are read, from its end
 _FACTS = fields("error category why status code hint:span hint_source policy")
 _STEPS = fields("failure:number lowest:exact highest:exact then:word because:prose")
+
+_POLICY = fields(
+    """policy attempts max_age:span hints=server's_hints:word keep.completed=completed_kept:span
+    keep.resolved=resolved_kept:span keep.dead=dead_kept:span"""
+)
+_WAITS = fields("category:category attempts:number waits:prose")
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _ERROR = re.compile(rf"({_NAME.pattern})(?:: (.*))?", re.DOTALL)
@@ -84,17 +93,22 @@ class Raised(NamedTuple):
     "redrive explain 503 --header 'Retry-After: 120' --policy SYNC",
     "redrive explain httpx.ReadTimeout",
     "redrive explain traceback.txt",
+    "redrive explain WEBHOOKS",
 )
-@click.argument("what", metavar="STATUS|NAME|FILE")
+@click.argument("what", metavar="STATUS|NAME|FILE|POLICY")
 @option("--policy NAME", "The policy whose delays are shown.", name="name", default="DEFAULT")
 @option("--header HEADER", "A header of the response; repeatable.", name="headers", multiple=True)
 @click.pass_obj
 def explain(cli: Cli, what: str, name: str, headers: tuple[str, ...]) -> None:
-    """Show how an error is classified, why, and when its job would be retried.
+    """Show how an error is classified, why, and when its job would be retried; or what a policy does.
 
     The error is an HTTP status, the name of an exception such as httpx.ReadTimeout, or a file with a
-    traceback (- reads standard input). Nothing is imported or run by that name.
+    traceback (- reads standard input). Nothing is imported or run by that name. The policies are
+    DEFAULT, WEBHOOKS, LLM, BATCH, SYNC and EVENTS.
     """
+    if what.upper() in PRESETS:
+        cli.show(_policy_view(what.upper(), PRESETS[what.upper()]))
+        return
     policy = PRESETS.get(name.upper())
     if policy is None:
         raise click.UsageError(f"no policy {name!r}; known: {', '.join(PRESETS)}")
@@ -230,7 +244,7 @@ class Step(NamedTuple):
     because: str = ""
 
 
-def _steps(failure: Failure, policy: Policy) -> list[Step]:
+def _steps(failure: Failure | Category, policy: Policy) -> list[Step]:
     """Simulate a job that fails with this error until it is dead."""
     low = simulate(policy, repeat(failure), rand=lambda: 0.0)
     high = simulate(policy, repeat(failure), rand=lambda: 1.0)
@@ -254,3 +268,31 @@ def _view(failure: Failure, name: str, steps: list[Step]) -> View:
     known = [field for field in _FACTS if data[field.key] is not None]
     table = Table(_STEPS, [step._asdict() for step in steps], "After each failure", "step")
     return View(data, [Facts(known, data), table])
+
+
+def _policy_view(name: str, policy: Policy) -> View:
+    categories: list[dict[str, Any]] = []
+    for category in Category:
+        steps = _steps(category, policy)
+        waits = [{"lowest": step.lowest, "highest": step.highest} for step in steps[:-1]]
+        categories.append({"category": category, "attempts": len(steps), "waits": waits})
+    data = {
+        "policy": name,
+        "attempts": policy.max_attempts,
+        "max_age": policy.oldest,
+        "hints": policy.hints,
+        "keep": {state: kept or "forever" for state, kept in asdict(policy.keep).items()},
+        "categories": categories,
+    }
+    rows = [{**row, "waits": _ranges(row["waits"]) or "dead at once"} for row in categories]
+    table = Table(_WAITS, rows, "Waits after each failure", "category")
+    return View(data, [Facts(_POLICY, data), table])
+
+
+def _ranges(waits: list[dict[str, float]]) -> str:
+    """Return the two ends of each wait, or one where they are the same: 30s–1m30s, 1m30s–2m30s."""
+
+    def text(seconds: float) -> str:
+        return words(seconds) if seconds >= MINUTE else f"{round(seconds, 1):g}s"
+
+    return ", ".join("–".join(dict.fromkeys(map(text, wait.values()))) for wait in waits)

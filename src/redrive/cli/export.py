@@ -19,7 +19,6 @@ from redrive.cli._filters import explained, selection_of, with_filters
 from redrive.cli._known_handlers import NAMED, handlers_of
 from redrive.cli._zones import zone_named, zone_option
 from redrive.cli.output import Facts, View, fields
-from redrive.cli.report import REPORT, is_report, write_report
 from redrive.desk.transfer.formats.detect import FORMATS, OWN
 from redrive.desk.transfer.formats.quarantine import private
 from redrive.desk.transfer.formats.record import TransferOptions
@@ -32,14 +31,13 @@ from redrive.errors import StoreError, StoreForeign, StoreMissing
     "redrive export G7 --state dead -o dead.jsonl",
     "redrive export --handler 'mail.*' | jq .job.id",
     "redrive export --handler hook.post --format hooks -o hooks.jsonl",
-    "redrive export --output error_report.json",
 )
 @with_filters
 @click.option(
     "--format",
     "format_",
-    type=click.Choice([OWN, *FORMATS, REPORT]),
-    help=f"Those of other programs hold only a part.  [default: {OWN}; for a .json file {REPORT}]",
+    type=click.Choice([OWN, *FORMATS]),
+    help=f"Those of other programs hold only a part.  [default: {OWN}]",
 )
 @zone_option
 @app_option("The program that defines the endpoints.")
@@ -64,13 +62,9 @@ def export(
     Secrets in the payloads are not masked: `redrive import` needs them. The formats of other programs
     cannot hold every job; the others are left out and counted (exit 6). Times without a zone are
     written in local time, or in the zone of `--assume-tz`. For the format `hooks`, the URL of an
-    endpoint comes from `redrive.toml` or from the program of `--app`. The format `report` is one
-    document for people, masked: what failed, what is dead, and what a retry may help.
+    endpoint comes from `redrive.toml` or from the program of `--app`.
     """
     selection = selection_of(options)
-    if is_report(format_, output):
-        write_report(cli, selection, output, force=force)
-        return
     format_ = format_ or OWN
     left: Counter[str] = Counter()
     zone = None if assume_tz is None else zone_named(assume_tz)

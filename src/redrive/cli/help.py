@@ -1,53 +1,28 @@
-"""The help pages: Markdown on a terminal, plain text elsewhere."""
+"""`redrive help [COMMAND]`: Markdown on a terminal with rich, else the text of `--help`."""
 
 from __future__ import annotations
 
 import re
-import sys
-from importlib.resources import files
 
 import click
 
-from redrive.cli._cli import Cli
 from redrive.cli._command import command
-from redrive.cli.output import Line, Table, View, fields
-
-_MARKS = re.compile(r"^#+ |\*\*|`", re.MULTILINE)
-_FENCES = re.compile(r"^```\w*\n", re.MULTILINE)
+from redrive.cli.output import Line, View
 
 
-@command("help", "redrive help", "redrive help selectors", "redrive help exit-codes --plain")
-@click.argument("topic", required=False, metavar="[TOPIC]")
+@command("help", "redrive help", "redrive help retry", "redrive help retry --plain")
+@click.argument("name", required=False, metavar="[COMMAND]")
 @click.pass_context
-def help_(ctx: click.Context, topic: str | None) -> None:
-    """Show a help page, or the list of pages; with the name of a command, its help."""
-    cli: Cli = ctx.obj
-    pages = topics()
-    root = ctx.find_root().command
-    if topic is None:
-        data = [{"topic": name, "about": _title(text)} for name, text in pages.items()]
-        cli.show(View(data, [Table(fields("topic:id about:main"), data)]), then="redrive --help")
-    elif topic in pages:
-        _show(cli, topic, pages[topic])
-    elif isinstance(root, click.Group) and (named := root.get_command(ctx, topic)):
-        sys.stdout.write(named.get_help(click.Context(named, ctx.parent, info_name=topic)) + "\n")
-    else:
-        raise click.UsageError(f"no page {topic!r}; known: {', '.join(pages)}")
-
-
-def topics() -> dict[str, str]:
-    """Return the text of each page by its name."""
-    pages = files("redrive.cli").joinpath("pages").iterdir()
-    texts = {page.name.removesuffix(".md"): page.read_text(encoding="utf-8") for page in pages}
-    return dict(sorted(texts.items()))
-
-
-def _title(text: str) -> str:
-    return text.partition("\n")[0].removeprefix("# ")
-
-
-def _show(cli: Cli, topic: str, text: str) -> None:
-    if not cli.json and cli.show_markdown(text):
-        return
-    plain = _MARKS.sub("", _FENCES.sub("", text))
-    cli.show_raw(View({"topic": topic, "text": text}, [Line(line) for line in plain.splitlines()]))
+def help_(ctx: click.Context, name: str | None) -> None:
+    """Show the help of a command, or the list of commands."""
+    here = ctx.find_root()
+    text = here.get_help()
+    if name is not None and isinstance(here.command, click.Group):
+        found = here.command.get_command(here, name)
+        if found is None:
+            raise click.UsageError(f"no command {name!r}; `redrive help` lists the commands")
+        text = found.get_help(click.Context(found, here, info_name=name))
+    # A heading, and each list below it as a block of code.
+    markdown = re.sub(r"(?m)^([\w ]+):\n((?:  .*\n?|\n)+)", "## \\1\n```\n\\2```\n", f"{text}\n")
+    if ctx.obj.json or not ctx.obj.show_markdown(markdown):
+        ctx.obj.show_raw(View({"help": text}, [Line(line) for line in text.splitlines()]))

@@ -1,4 +1,4 @@
-"""Lists: dead letters, failed jobs, any jobs, counts, and the audit log."""
+"""Lists: dead letters, failed jobs, any jobs, and the audit log."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, option
 from redrive.cli._filters import explained, selection_of, unquoted, with_filters
-from redrive.cli.output import Line, Part, Table, View, fields
+from redrive.cli.output import Line, Part, Table, View
 from redrive.desk.desk import Desk
 from redrive.desk.jobs import Page
 from redrive.desk.selection import Selection
-from redrive.jobs.job import HOPELESS, Category
 
 LIMIT = 20
 _PAGE = 1000
 _limit = option("--limit N", kind=click.IntRange(1, 10_000), default=LIMIT)
 _cursor = option("--cursor CURSOR", "Continue where a page ended.")
-_METRICS = fields(
-    "metric state:word lane category:word jobs:number oldest_seconds=oldest:span",
-    metric=lambda _: "redrive_jobs",
-)
 
 
 @command(
@@ -50,58 +45,14 @@ def failed(cli: Cli, limit: int, cursor: str | None) -> None:
     _newest(cli, limit, cursor, ("Failed jobs", "No failed jobs!"), state="pending", failed=True)
 
 
-@command(
-    "retry-candidates",
-    "redrive retry-candidates",
-    "redrive retry-candidates --limit 100 --plain",
-    "redrive retry-candidates --json | jq -r '.data[].id'",
-)
-@_limit
-@_cursor
-@click.pass_obj
-def retry_candidates(cli: Cli, limit: int, cursor: str | None) -> None:
-    """Show dead letters that a retry may help: all but auth, invalid and permanent errors."""
-    hopeful = ",".join(kind for kind in Category if kind not in HOPELESS)
-    texts = ("Retry candidates", "No retry candidates!")
-    _newest(cli, limit, cursor, texts, f"state:dead category:{hopeful}")
-
-
-def _newest(
-    cli: Cli, limit: int, cursor: str | None, texts: tuple[str, str], *words: str, **kind: Any
-) -> None:
+def _newest(cli: Cli, limit: int, cursor: str | None, texts: tuple[str, str], **kind: Any) -> None:
     """Show a page of jobs by their last change; `texts` are its title, and what an empty one says."""
     with cli.reading() as desk:
-        page = desk.jobs.find(*words, by_change=True, limit=limit, cursor=cursor, **kind)
+        page = desk.jobs.find(by_change=True, limit=limit, cursor=cursor, **kind)
         now = desk.store.now()
     title, empty = texts
     none = Line(empty, "good")
     _show(cli, views.jobs_view(page, limit, now, views.SHORT_JOBS, none, title=title), page)
-
-
-@command(
-    "metrics",
-    "redrive metrics",
-    "redrive metrics --json",
-    "redrive metrics --plain | grep ^redrive_jobs",
-)
-@click.pass_obj
-def metrics(cli: Cli) -> None:
-    """Show the numbers of jobs by state, lane and category, and how long the oldest has waited."""
-    with cli.reading() as desk:
-        counts, now = desk.jobs.counts(), desk.store.now()
-    counts.sort(key=lambda count: (count.state, count.lane, count.category or ""))
-    data = [
-        {
-            "state": count.state,
-            "lane": count.lane,
-            "category": count.category,
-            "jobs": count.jobs,
-            "oldest_seconds": None if count.oldest is None else max(0.0, now - count.oldest),
-        }
-        for count in counts
-    ]
-    parts: list[Part] = [Table(_METRICS, data) if data else Line("No jobs.")]
-    cli.show(View(data, parts), then="redrive status")
 
 
 @command(
@@ -123,7 +74,7 @@ def list_(
     SELECTOR: ids, groups (G7, G7.2), runs (R12), - for ids on standard input, and words such as
     state:dead handler:mail.* lane: category: error:Timeout* status:503 age:>2h attempts:>=5
     release:<1.8 tag: key: payload.customer.id:42 "free text". A comma separates alternatives, a minus
-    before a word excludes what it matches; put such a word after --. See `redrive help selectors`.
+    before a word excludes what it matches; put such a word after --.
     """
     selection = selection_of(options)
     with cli.reading() as desk, explained(selection):

@@ -30,7 +30,7 @@ _OF_RUNS = (*_OF_SPECS, "name", "wait")  # options that turn a retry into a run
     "redrive retry 01J9ZQ4B7V5X2C8D3E6F1G0H4K",
     "redrive retry G7 --canary 3 --rate 20/s --ramp --stop-on 5% --wait",
     "redrive retry 'handler:billing.* age:<2h' --reason 'the API is back' --dry-run",
-    "redrive retry 01J9ZQ4B7V5X2C8D3E6F1G0H4K --inline --pdb --app shop.jobs:app",
+    "redrive retry 01J9ZQ4B7V5X2C8D3E6F1G0H4K --inline --app shop.jobs:app",
 )
 @option(
     "--canary N", "Retry so many jobs first; the others follow if these succeed.", click.IntRange(1)
@@ -42,8 +42,7 @@ _OF_RUNS = (*_OF_SPECS, "name", "wait")  # options that turn a retry into a run
 @option("--wait", "Follow the run to its end; Ctrl-C detaches.")
 @option("--no-attach", "Exit 4 if a run has these jobs already.")
 @option("--inline", "Run the jobs in this process, one by one.")
-@option("--pdb", "With --inline: debug a handler that fails.", name="debug")
-@app_option("With --inline: whose handlers.")
+@app_option("With --inline: the program that has the handlers.")
 @actions.acting
 def retry(cli: Cli, **options: Any) -> None:
     """Retry jobs: one job, named by its id, at once; several jobs as a run.
@@ -51,7 +50,7 @@ def retry(cli: Cli, **options: Any) -> None:
     Dead jobs get a fresh set of attempts, pending jobs become due now. Groups, filters and --all mean
     pending and dead jobs unless a state is named. Workers drive a run, so you can close the terminal;
     repeating the command attaches to the same run. With --wait the exit code is 6 if some jobs failed
-    again and 7 if the run was stopped. See `redrive help runs`.
+    again and 7 if the run was stopped.
     """
     spec = rules.spec_of(
         canary=options["canary"] or 0,
@@ -65,8 +64,8 @@ def retry(cli: Cli, **options: Any) -> None:
 
         run_here(cli, selection, spec, options)
         return
-    if options["debug"] or options["app_name"]:
-        raise click.UsageError("--pdb and --app belong to --inline")
+    if options["app_name"]:
+        raise click.UsageError("--app belongs to --inline")
     as_run = len(selection.ids) != 1 or any(options[name] for name in _OF_RUNS)
     with cli.acting(read_only=options["dry_run"]) as desk:
         if not options["dry_run"]:

@@ -24,33 +24,15 @@ LEFT = fields("jobs:number why:prose")
 
 
 @command(
-    "runs",
-    "redrive runs",
-    "redrive runs --limit 5",
-    "redrive runs --json | jq '.data[] | select(.phase == \"live\") | .run'",
-)
-@option("--limit N", kind=click.IntRange(1, 1000), default=20)
-@click.pass_obj
-def runs(cli: Cli, limit: int) -> None:
-    """Show the bulk retries, newest first."""
-    with cli.reading() as desk:
-        recent = desk.runs.recent()[:limit]
-        now = desk.store.now()
-    data = [run_document(run) for run in recent]
-    parts: list[Part] = [Table(views.RUNS, data) if data else Line("No runs yet.")]
-    then = f"redrive run {recent[0].id}" if recent else "redrive groups"
-    cli.show(View(data, parts, now=now), then=then)
-
-
-@command(
     "run",
+    "redrive run",
     "redrive run R12",
     "redrive run R12 --watch",
     "redrive run R12 pause --reason 'the API is down again'",
     "redrive run R12 rate 5/s",
     "redrive run R12 cancel",
 )
-@click.argument("number", metavar="R12")
+@click.argument("number", required=False, metavar="[R12]")
 @click.argument(
     "action",
     required=False,
@@ -58,22 +40,34 @@ def runs(cli: Cli, limit: int) -> None:
     metavar="[ACTION]",
 )
 @click.argument("rate", required=False, metavar="[RATE]")
+@option("--limit N", "How many are listed.", click.IntRange(1, 1000), default=20)
 @option("--watch --wait", "Follow it to its end; Ctrl-C detaches.")
 @reason_option
 @click.pass_obj
 def run(
-    cli: Cli, number: str, action: str | None, rate: str | None, *, watch: bool, reason: str
+    cli: Cli,
+    /,
+    number: str | None,
+    action: str | None,
+    rate: str | None,
+    limit: int,
+    *,
+    watch: bool,
+    reason: str,
 ) -> None:
-    """Show the progress of a bulk retry; ACTION is pause, resume, cancel or rate.
+    """List the bulk retries, or show one; ACTION is pause, resume, cancel or rate.
 
     A paused run starts no more jobs. Cancelling ends it: jobs that still wait stay as they were, jobs
     that were already started run on. `rate 5/s` changes how many jobs it starts.
     """
+    if number is None:
+        _list(cli, limit)
+        return
     if (action == "rate") != (rate is not None):
         raise click.UsageError("rate needs a value, such as `rate 5/s`; other actions take none")
     if not re.fullmatch(r"[Rr]?\d+", number):
         msg = f"{number!r} is not a run: a run is named R12"
-        hint = "`redrive runs` lists runs; `redrive work MODULE:APP` starts a worker"
+        hint = "`redrive run` lists runs; `redrive work MODULE:APP` starts a worker"
         raise Stop("usage", msg, hint=hint, exits=USAGE)
     with cli.acting(read_only=action is None) as desk:
         runs = desk.runs
@@ -87,6 +81,16 @@ def run(
 
             follow(cli, desk, chosen)
         cli.show(view_of(desk, chosen), then=_next(chosen))
+
+
+def _list(cli: Cli, limit: int) -> None:
+    with cli.reading() as desk:
+        recent = desk.runs.recent()[:limit]
+        now = desk.store.now()
+    data = [run_document(run) for run in recent]
+    parts: list[Part] = [Table(views.RUNS, data) if data else Line("No runs yet.")]
+    then = f"redrive run {recent[0].id}" if recent else "redrive groups"
+    cli.show(View(data, parts, now=now), then=then)
 
 
 def _next(run: Run) -> str:

@@ -11,11 +11,11 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, option
-from redrive.cli._errors import NOTHING, USAGE, Stop
+from redrive.cli._errors import USAGE, Stop
 from redrive.cli._filters import is_group
 from redrive.cli.output import Block, Document, Facts, Field, Line, Part, Table, View, fact
 from redrive.desk.desk import Desk
-from redrive.desk.documents import attempt_document, payload_of, whole_document
+from redrive.desk.documents import payload_of, whole_document
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Job, State
 from redrive.payloads.escaping import inert
@@ -24,65 +24,26 @@ from redrive.payloads.escaping import inert
 @command(
     "show",
     "redrive show 01J9ZQ4B7V5X2C8D3E6F1G0H4K",
-    "redrive show 01J9ZQ4B --attempt 2 --plain",
-    "redrive show 01J9ZQ4B --repro --app shop.jobs:app > repro.py",
+    "redrive show 01J9ZQ4B --json",
+    "redrive show 01J9ZQ4B --payload > payload.json",
 )
 @click.argument("job_id", metavar="ID")
-@option("--attempt N", "Only this attempt, in full.", click.IntRange(1))
 @option("--payload", "Only the payload, masked.", name="only_payload")
-@option(
-    "--repro",
-    "Print a program that calls the handler with the job's arguments.",
-    name="wants_repro",
-)
-@option("--app MODULE:APP", "With --repro: the program with the handler.")
 @click.pass_obj
-def show(
-    cli: Cli,
-    job_id: str,
-    attempt: int | None,
-    app: str | None,
-    *,
-    only_payload: bool,
-    wants_repro: bool,
-) -> None:
+def show(cli: Cli, job_id: str, *, only_payload: bool) -> None:
     """Show everything about a job; the unique beginning of its id is enough."""
     with cli.reading() as desk:
         job = _named(desk, job_id)
         now = desk.store.now()
         # The store's own URL, not what was typed: it holds no password.
         retry = _retry_line(job, desk.store.url if cli.store else None)
-    if wants_repro:
-        from redrive.cli._repro import repro  # noqa: PLC0415
-
-        text = repro(job, app or cli.config.app)
-        cli.show_raw(
-            View({"id": job.id, "repro": text}, [Line(line) for line in text.splitlines()])
-        )
-    elif only_payload:
+    if only_payload:
         payload = payload_of(job.payload)
         cli.show_raw(View(payload, [Line(line) for line in _json_text(payload).splitlines()]))
-    elif attempt is not None:
-        cli.show(_one_attempt(job, attempt, now), then=f"redrive show {job.id}")
-    else:
-        data = {**whole_document(job), "retry": retry}
-        # The view ends with the retry line already.
-        cli.show(View(data, _parts(job, data, now), now=now), then="" if retry else "redrive list")
-
-
-def _one_attempt(job: Job, number: int, now: float) -> View:
-    """Show one attempt; the newest, if a person retried the job and the number came again."""
-    kept = [attempt for attempt in reversed(job.history) if attempt.number == number]
-    if not kept:
-        numbers = ", ".join(str(attempt.number) for attempt in reversed(job.history)) or "none"
-        msg = f"job {job.id} has no attempt {number}; kept are: {numbers}"
-        raise Stop("nothing_matched", msg, exits=NOTHING)
-    data = {"id": job.id, **attempt_document(kept[0])}
-    shown = [Field("id", "id", "id"), *views.ATTEMPTS]
-    trace = Block("Traceback", str(data["traceback"] or ""), "traceback")
-    return View(
-        data, [Facts([f for f in shown if f.value(data) is not None], data), trace], now=now
-    )
+        return
+    data = {**whole_document(job), "retry": retry}
+    # The view ends with the retry line already.
+    cli.show(View(data, _parts(job, data, now), now=now), then="" if retry else "redrive list")
 
 
 def _named(desk: Desk, word: str) -> Job:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
+from time import monotonic, sleep
 from typing import Any
 
 import click
@@ -10,12 +12,17 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, option
+from redrive.cli._errors import USAGE
 from redrive.cli.output import Facts, Line, Panel, Part, Table, View, fields, rows_of
+from redrive.desk.desk import Desk
 from redrive.desk.documents import run_document, seen_document
 from redrive.desk.status import Change, Status, status_of
+from redrive.errors import StoreError
 from redrive.jobs.clock import iso
 from redrive.jobs.job import State
 
+EVERY, SHARE = 2.0, 25.0
+"""Seconds between two looks of --watch; one look may take 1/25 of the time."""
 _FACTS = fields(
     """failed=Failed:warn dead_letter_queue=Dead_letter_queue:bad
     retry_candidates=Retry_candidates:warn died_last_10_minutes=Died_in_10_min
@@ -32,30 +39,50 @@ _RETRYING = fields("handler jobs:number since:time")
 _PAUSES = fields("lane:id by seconds_left=left:span reason:prose")
 
 
-@command("status", "redrive status", "redrive status --json", "redrive status --watch")
-@option("--watch", "Look again and again, as `redrive watch`.", name="watches")
+@command("status", "redrive status", "redrive status --watch", "redrive status -q --exit-code")
+@option("--watch", "Refresh every two seconds until Ctrl-C.", name="watches")
+@option("--exit-code", "Exit with 2 on INCIDENT, for a monitor or cron.", name="has_code")
 @click.pass_obj
-def status(cli: Cli, *, watches: bool) -> None:
+def status(cli: Cli, *, watches: bool, has_code: bool) -> None:
     """Show if there is an incident and why, what changed in the last hour, and the numbers.
 
     INCIDENT: 10 jobs or more died of one cause in ten minutes, or jobs have been due for more than
     ten minutes in a lane that is not paused. DEGRADED: anything else that needs a person.
     """
-    if watches:
-        from redrive.cli.watch import follow  # noqa: PLC0415 - few ask for it
-
-        follow(cli)
-        return
     with cli.reading() as desk:
         now = status_of(desk)
+        if watches:
+            _watch(cli, desk, _view(now))
+            return
     if now.groups:
         then = f"redrive group {now.groups[0].group.name}"
     elif now.failed:
         then = "redrive failed"
     else:
         then = "redrive list --state pending" if now.overdue() else "redrive list"
+    cli.show(_view(now), then=then)
+    if has_code and now.verdict().level == "INCIDENT":
+        raise click.exceptions.Exit(USAGE)
+
+
+def _watch(cli: Cli, desk: Desk, view: View) -> None:
+    """Show the status again and again until Ctrl-C; a store that does not answer ends nothing."""
+    took = 0.0
+    with suppress(KeyboardInterrupt), cli.screen() as draw:
+        while True:
+            draw(view)
+            sleep(max(EVERY, SHARE * took))
+            began = monotonic()
+            try:
+                view = _view(status_of(desk))
+            except StoreError as error:
+                view = View({"error": str(error)}, [Line(f"no answer: {error}", "bad")])
+            took = monotonic() - began
+
+
+def _view(now: Status) -> View:
     data = _document(now)
-    cli.show(View(data, _parts(now, data), now=now.now), then=then)
+    return View(data, _parts(now, data), now=now.now)
 
 
 def _parts(at: Status, data: dict[str, Any]) -> list[Part]:

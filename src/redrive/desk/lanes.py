@@ -165,8 +165,9 @@ class Lanes:
         A program that still has it records it again when it opens the store.
         """
         store = self._backend.store
-        if name not in store.subscriptions():
-            raise Refused(f"no listener {name!r}; `redrive listeners` shows those that there are")
+        known = store.subscriptions()
+        if name not in known:
+            raise Refused(f"no listener {name!r}; known: {', '.join(known) or 'none'}")
         store.unsubscribe(name)
         action = self._log.action("remove_listener", name, reason, actor)
         store.record(action)

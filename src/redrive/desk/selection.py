@@ -126,7 +126,7 @@ def _place(value: int | str | Group) -> Place:
 
 def no_run(number: int) -> JobNotFound:
     """Return the error for a run that is not remembered."""
-    return JobNotFound(f"no run R{number}; `redrive runs` lists the runs that are remembered")
+    return JobNotFound(f"no run R{number}; `redrive run` lists the runs that are remembered")
 
 
 @dataclass(slots=True)

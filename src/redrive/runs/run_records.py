@@ -270,4 +270,4 @@ def number_of(value: int | str | Run) -> int:
         return value.number
     if found := re.fullmatch(r"[Rr]?([0-9]{1,9})", str(value).strip()):
         return int(found[1])
-    raise UsageError(f"{str(value)[:100]!r} is not a run, such as R1 or R2: see `redrive runs`")
+    raise UsageError(f"{str(value)[:100]!r} is not a run, such as R1 or R2: see `redrive run`")

@@ -8,8 +8,10 @@ through markup.
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TextIO, cast
 
@@ -37,14 +39,35 @@ _TEXTS = {"text", "main", "prose", "list"}
 _RIGHT = {"number", "span", "exact", "count"}
 
 
-def render(
-    view: View, file: TextIO, *, like: TextIO | None = None, width: int | None = None
-) -> None:
-    """Print a view on a terminal; or into a text, `like` a terminal of this width would show it."""
-    console = _console(file, forced=like is not None, width=width)
-    screen = Screen(console, view.now, _signs(like or file))
+def render(view: View, file: TextIO) -> None:
+    """Print a view on a terminal."""
+    _print(view, _console(file), _signs(file))
+
+
+@contextmanager
+def screen(file: TextIO) -> Generator[Callable[[View], None]]:
+    """Draw views one over the other, as much of each as fits; on a dumb terminal one below the other."""
+    from rich.live import Live  # noqa: PLC0415 - only `status --watch` needs it
+
+    console = _console(file)
+    if not console.is_terminal:
+        yield lambda view: render(view, file)
+        return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+
+        def draw(view: View) -> None:
+            text = io.StringIO()
+            inner = Console(file=text, highlight=False, force_terminal=True, width=console.width)
+            _print(view, inner, _signs(file))
+            live.update(Text.from_ansi(text.getvalue()), refresh=True)
+
+        yield draw
+
+
+def _print(view: View, console: Console, signs: Signs) -> None:
+    shown = Screen(console, view.now, signs)
     for part in view.parts:
-        screen.print(part)
+        shown.print(part)
 
 
 def render_markdown(text: str, file: TextIO) -> bool:
@@ -58,14 +81,12 @@ def render_markdown(text: str, file: TextIO) -> bool:
     return True
 
 
-def _console(file: TextIO, *, forced: bool = False, width: int | None = None) -> Console:
+def _console(file: TextIO) -> Console:
     dumb = os.environ.get("TERM", "") in {"", "dumb", "unknown"}
     if dumb or os.environ.get("NO_COLOR"):
         # Without a colour system rich writes no escape at all; `no_color` would keep the bold.
-        return Console(
-            file=file, color_system=None, force_terminal=False, highlight=False, width=width
-        )
-    return Console(file=file, highlight=False, force_terminal=forced or None, width=width)
+        return Console(file=file, color_system=None, force_terminal=False, highlight=False)
+    return Console(file=file, highlight=False)
 
 
 def _signs(file: TextIO) -> Signs:

@@ -164,7 +164,7 @@ def _already_done(visit: Visit, handlers: dict[str, int]) -> dict[str, bool | No
 
 def runs(_: Visit) -> Data:
     """Return the list of runs."""
-    return {"here": "runs", "line": "redrive runs"}
+    return {"here": "runs", "line": "redrive run"}
 
 
 def run(visit: Visit) -> Data:

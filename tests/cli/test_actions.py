@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 
 import pytest
@@ -222,3 +223,36 @@ def test_matched_is_always_done_plus_skipped(empty: Shop) -> None:
     assert (data["matched"], data["done"], len(data["skipped"])) == (300, 149, 151)
     preview = empty.run("retry", "-", "--dry-run", stdin=ids).stdout.splitlines()
     assert "left\t150\tis completed and cannot become pending" in preview
+
+
+def test_a_resolve_of_three_groups_is_undone_by_its_number(shop: Shop) -> None:
+    shop.run("resolve", "G1", "G2", "G3", "--yes", "--reason", "all done")
+    (resolved, *_) = json.loads(shop.run("log", "--verb", "resolve", "--json").stdout)["data"]
+    shop.run("retry", name(2), "--reason", "this one too")  # has had another action since
+    which = f"action:{resolved['action']}"
+    listed = shop.run("list", which, "--ids").stdout.split()
+    assert listed == [name(4), name(3), name(1)]
+    assert shop.run("reopen", which, "--yes", "--reason", "a mistake").exit_code == 0
+    states = [shop.state_of(name(number)) for number in (1, 2, 3, 4)]
+    assert states == ["dead", "pending", "dead", "dead"]
+    assert shop.run("list", which, "--ids").stdout == ""
+    shown = shop.run("show", name(2)).stdout
+    rows = [line.split("\t")[1:] for line in shown.splitlines() if line.startswith("action\t")]
+    assert [(row[0], *row[2:]) for row in rows] == [
+        ("A5", "ada", "retry", "this one too"),
+        (resolved["action"], "ada", "resolve", "all done"),
+    ]
+    data = json.loads(shop.run("show", name(1), "--json").stdout)["data"]
+    assert [action["verb"] for action in data["actions"]] == ["reopen", "resolve"]
+    assert data["actions"][1] == {k: v for k, v in resolved.items() if k != "run"}
+
+
+def test_an_action_that_the_log_has_lost_is_shown_by_its_number(shop: Shop) -> None:
+    shop.run("resolve", name(1), "--yes")
+    with sqlite3.connect("redrive.db") as connection:
+        connection.execute("DELETE FROM acts")
+    result = shop.run("show", name(1))
+    assert result.exit_code == 0, result.stderr
+    assert "\naction\tA1\t-\t-\t-\t-\n" in result.stdout
+    assert shop.run("reopen", "action:A1", "--yes").exit_code == 0
+    assert shop.state_of(name(1)) == "dead"

@@ -317,10 +317,12 @@ def test_the_log_pages_backwards(shop: Shop) -> None:
         shop.run("pause", "mail.send")
     first = json.loads(shop.run("log", "--limit", "3", "--json").stdout)
     rest = json.loads(
-        shop.run("log", "--limit", "3", "--before", str(first["page"]["before"]), "--json").stdout
+        shop.run("log", "--limit", "3", "--before", first["page"]["before"], "--json").stdout
     )
-    assert [action["number"] for action in first["data"] + rest["data"]] == [5, 4, 3, 2, 1]
+    named = [action["action"] for action in first["data"] + rest["data"]]
+    assert named == ["A5", "A4", "A3", "A2", "A1"]
     assert rest["page"]["before"] is None
+    assert shop.run("log", "--before", "x").exit_code == 2
 
 
 def test_the_log_is_asked_for_who_what_and_when(shop: Shop) -> None:

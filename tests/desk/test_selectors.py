@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit import START, make_failure, make_job
+from kit import START, make_action, make_failure, make_job
 from redrive import Redrive, State
 from redrive.desk import search
 from redrive.desk.selection import read
@@ -45,6 +45,7 @@ def jobs() -> list[Job]:
 def app() -> Redrive:
     app = Redrive(MemoryStore(clock=ManualClock(START)), clock=ManualClock(START))
     app.store.add(jobs())
+    app.store.move(["JOB5"], "retry", make_action("retry"))
     return app
 
 
@@ -89,6 +90,10 @@ def app() -> Redrive:
         ("run:R12", "43"),
         ("R12 state:pending", "4"),
         ("-R12 handler:mail", "5"),
+        ("action:A1", "5"),
+        ("action:a1,7", "5"),
+        ("-action:A1 handler:mail", "43"),
+        ("action:A2", ""),
         ("G1", "1"),
         ("G1 G2", "21"),
         ("group:1,2 -G2", "1"),
@@ -160,6 +165,7 @@ def test_the_walk_means_what_the_index_means(name: str, value: str) -> None:
         ("handler:>a", "cannot be compared"),
         ("group:seven", "like G7"),
         ("run:x", "like R12"),
+        ("action:A17.2", "like A17"),
         ('"open', "a quote is not closed"),
         ('"a"b', "inside a word"),
         ("hi!", "double quotes"),

@@ -115,3 +115,17 @@ def test_a_repeated_submit_is_no_second_act(web: Web) -> None:
     for _ in range(2):
         web.post("/api/v1/jobs", {"handler": "mail.send", "payload": {"to": "x"}, "key": "k"})
     assert [action.verb for action in web.app.desk.log.actions()] == ["submit"]
+
+
+def test_the_actions_on_a_job_name_it_and_what_they_took(web: Web) -> None:
+    web.app.desk.resolve("G1", reason="done")
+    (action, *_) = web.get("/api/v1/actions?verb=resolve")["actions"]
+    assert action["action"] == "A1"
+    assert web.get(f"/api/v1/jobs/{name(1)}")["actions"] == [action]
+    found = web.get("/api/v1/jobs?q=action:A1")["jobs"]
+    assert [job["id"] for job in found] == [name(2), name(1)]
+    web.app.desk.reopen("action:A1")
+    assert web.get("/api/v1/jobs?q=action:A1")["jobs"] == []
+    shown = web.get("/api/v1/actions?before=A2")["actions"]
+    assert shown == [action]
+    assert web.ask("GET", "/api/v1/actions?before=x").status_code == 400

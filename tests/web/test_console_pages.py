@@ -161,6 +161,16 @@ def test_a_job_shows_its_lives_and_its_exact_numbers(app: Redrive) -> None:
     assert name(60) in page.text
 
 
+def test_the_actions_on_a_job_lead_to_all_jobs_of_the_action(app: Redrive) -> None:
+    app.desk.resolve("G1", reason="done")
+    visitor = Visitor(app)
+    link = "/jobs?q=action%3AA1"
+    for address in (f"/jobs/{name(1)}", "/activity"):
+        assert any(one.endswith(link) for one in visitor.page(address).links()), address
+    assert name(2) in visitor.page(link).html
+    assert "resolve" in visitor.page(f"/jobs/{name(1)}").text
+
+
 def test_a_page_that_is_not_there_is_a_page(app: Redrive) -> None:
     visitor = Visitor(app)
     for address in ("/nowhere", "/jobs/01ZZZZZZ", "/groups/G99", "/runs/R99", "/plans/none"):

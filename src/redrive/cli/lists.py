@@ -96,14 +96,14 @@ def list_(
 
 @command("log", "redrive log", "redrive log --actor ada --since 2d", "redrive log --run R12 --json")
 @_limit
-@option("--before NUMBER", "Only actions before this number.", int)
+@option("--before A17", "Only actions before this one.")
 @option("--actor NAME", "Only actions of this person.")
 @option("--verb VERB", "Only retry, resolve, discard, edit, pause …")
 @option("--since TIME", "Only actions of the last 2h, 7d …")
 @option("--target G7", "Only actions on this job, group, run or lane.")
 @option("--run R12", "Only the actions of a run, step by step.")
 @click.pass_obj
-def log(cli: Cli, /, limit: int, before: int | None, **options: Any) -> None:
+def log(cli: Cli, /, limit: int, before: str | None, **options: Any) -> None:
     """Show the audit log: who did what to which jobs, when and why."""
     with cli.reading() as desk:
         actions = desk.log.actions(limit=limit, before=before, **options)
@@ -111,7 +111,7 @@ def log(cli: Cli, /, limit: int, before: int | None, **options: Any) -> None:
     data = [views.logged(action) for action in actions]
     empty = "No action matches." if any(options.values()) else "No actions yet."
     parts: list[Part] = [Table(views.ACTIONS, data) if data else Line(empty)]
-    more = actions[-1].number if len(actions) == limit else None
+    more = actions[-1].name if len(actions) == limit else None
     then = f"redrive log --before {more}" if more else ""
     cli.show(View(data, parts, {"limit": limit, "before": more}, now), then=then)
 

@@ -34,14 +34,14 @@ def show(cli: Cli, job_id: str, *, only_payload: bool) -> None:
     """Show everything about a job; the unique beginning of its id is enough."""
     with cli.reading() as desk:
         job = _named(desk, job_id)
-        now = desk.store.now()
+        now, actions = desk.store.now(), desk.log.on_job(job)
         # The store's own URL, not what was typed: it holds no password.
         retry = _retry_line(job, desk.store.url if cli.store else None)
     if only_payload:
         payload = payload_of(job.payload)
         cli.show_raw(View(payload, [Line(line) for line in _json_text(payload).splitlines()]))
         return
-    data = {**whole_document(job), "retry": retry}
+    data = {**whole_document(job, actions), "retry": retry}
     # The view ends with the retry line already.
     cli.show(View(data, _parts(job, data, now), now=now), then="" if retry else "redrive list")
 
@@ -70,6 +70,7 @@ def _parts(job: Job, data: dict[str, Any], now: float) -> list[Part]:
     parts: list[Part] = [
         Facts([*views.JOB, *due, *views.JOB_MORE], data, sparse=True),
         Table(shown, attempts, "Attempts, newest first", "attempt"),
+        Table(views.JOB_ACTIONS, data["actions"], "Actions, newest first", "action"),
         Block(title, str(failed.get("traceback") or ""), "traceback"),
         Block("Payload", _json_text(data["payload"]), "payload"),
         Block("Payload before it was edited", original, "original"),

@@ -184,8 +184,9 @@ WORKERS = fields(
     worker=lambda worker: f"{worker['host']}:{worker['pid']}",
     running=running_of,
 )
+JOB_ACTIONS = fields("action:id at=time:time actor verb:word reason:main")
 ACTIONS = fields(
-    """number:number at=time:time actor verb:word target:main run:id? done:number skipped:number?
+    """action:id at=time:time actor verb:word target:main run:id? done:number skipped:number?
     reason"""
 )
 

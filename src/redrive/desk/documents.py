@@ -5,7 +5,7 @@ They show records as the desk returns them, masked: nothing is masked here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -54,8 +54,8 @@ def job_document(job: Job) -> shapes.Job:
     )
 
 
-def whole_document(job: Job) -> shapes.WholeJob:
-    """Return everything about a job, attempts newest first."""
+def whole_document(job: Job, actions: Iterable[Action]) -> shapes.WholeJob:
+    """Return everything about a job, attempts and the actions on it newest first."""
     return {
         **job_document(job),
         "payload": payload_of(job.payload),
@@ -64,6 +64,7 @@ def whole_document(job: Job) -> shapes.WholeJob:
         "folded": job.folded,
         "origin": None if job.origin is None else dict(job.origin),
         "resolution": _resolution(job),
+        "actions": [action_document(action) for action in actions],
         "history": [attempt_document(attempt) for attempt in reversed(job.history)],
     }
 
@@ -125,7 +126,7 @@ def scope_document(scope: Scope | None) -> shapes.Scope | None:
 
 def action_document(action: Action) -> shapes.Action:
     """Return an action: who did what to which jobs, when, why, and with what result."""
-    return _filled(shapes.Action, action, at=iso(action.at))
+    return _filled(shapes.Action, action, action=action.name, at=iso(action.at or None))
 
 
 def payload_of(text: str) -> object:

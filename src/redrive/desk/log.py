@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
+from redrive.errors import UsageError
 from redrive.jobs import checks
 from redrive.jobs.durations import Duration, seconds
-from redrive.jobs.job import Action
+from redrive.jobs.job import Action, Job
 from redrive.payloads.masked_jobs import seen_action
 from redrive.payloads.masking import mask_text
 
@@ -17,6 +19,13 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _LONGEST_TARGET = 500
+
+
+def number_of(name: str) -> int:
+    """Return the number of an action written as A17 or 17."""
+    if found := re.fullmatch(r"[Aa]?([0-9]{1,18})", name.strip()):
+        return int(found[1])
+    raise UsageError(f"{name!r:.80} is not an action, such as A17: see `redrive log`")
 
 
 class Log:
@@ -29,7 +38,7 @@ class Log:
         self,
         *,
         limit: int = 100,
-        before: int | None = None,
+        before: int | str | None = None,
         actor: str | None = None,
         verb: str | None = None,
         since: Duration | None = None,
@@ -38,11 +47,14 @@ class Log:
     ) -> list[Action]:
         """Return the actions, newest first; the single steps of a run only if `run` names it.
 
-        `since` is how long ago, at most; `target` is what the action was asked for, such as G7.
+        `since` is how long ago, at most; `target` is what the action was asked for, such as G7;
+        `before` is the last one of the page before, such as A17.
         """
         from redrive.runs import run_records  # noqa: PLC0415 - few commands ask
 
         checks.whole(limit, "limit", least=1)
+        if isinstance(before, str):
+            before = number_of(before)
         if before is not None:
             checks.whole(before, "before", least=0)
         store = self._backend.store
@@ -64,6 +76,13 @@ class Log:
                 break
             before = page[-1].number
         return [seen_action(action) for action in actions[:limit]]
+
+    def on_job(self, job: Job) -> list[Action]:
+        """Return the newest 20 actions on a job, newest first; of those that are gone the number alone."""
+        kept = self._backend.store.actions(numbers=job.actions)
+        known = {action.number: seen_action(action) for action in kept}
+        gone = (Action(number=number, actor="", verb="") for number in job.actions)
+        return [known.get(action.number, action) for action in gone][::-1]
 
     def action(
         self,

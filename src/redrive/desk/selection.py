@@ -47,6 +47,8 @@ class Filters(TypedDict, total=False):
     tag: str
     key: str
     run: int
+    action: int
+    """The number of the last action on them."""
     older_than: Duration
     newer_than: Duration
     failed: bool
@@ -68,6 +70,7 @@ def query_of(**filters: Unpack[Filters]) -> Query:
         tag=filters.get("tag", ""),
         key=filters.get("key", ""),
         run=filters.get("run"),
+        action=filters.get("action"),
         failed=filters.get("failed", False),
         text=filters.get("text", ""),
         states=_states(filters.get("state", ())),
@@ -90,8 +93,8 @@ def _check_filter(name: str, value: object) -> None:
         selectors.checked_text(value, f"the filter {name}")
     if name in _TEXTS:
         checks.text(value, f"the filter {name}")
-    elif name == "run":
-        checks.whole(value, "the filter run", least=1)
+    elif name in {"run", "action"}:
+        checks.whole(value, f"the filter {name}", least=1)
 
 
 def _states(value: State | str | Iterable[State | str]) -> frozenset[State]:
@@ -318,8 +321,8 @@ def _take_filter(filters: Filters, term: Term) -> bool:
     name, value = term.name, term.values[0]
     if term.negated or len(term.values) > 1 or name in filters or term.sign in selectors.OPPOSITE:
         return False
-    if name == "run":
-        filters["run"] = selectors.numbers(term)[0]
+    if name in {"run", "action"}:
+        filters[name] = selectors.numbers(term)[0]  # type: ignore[literal-required]
     elif name == "text" or (name in _EXACT and not term.is_pattern):
         filters[name] = value  # type: ignore[literal-required]
     elif name == "handler" and (term.is_pattern or "*" not in value):

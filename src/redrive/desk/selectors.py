@@ -1,7 +1,7 @@
 """The selector grammar: what people type to select jobs, the same for every verb.
 
     01J9ZQ4B  order:42  G7  G7.2  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
-    release:<1.8.3  tag:vip  payload.customer.id:42  "free text"  -lane:mail
+    action:A17  release:<1.8.3  tag:vip  payload.customer.id:42  "free text"  -lane:mail
 
 Spaces separate words, and all must hold; a comma separates alternatives, `*` matches anything, `-`
 before a word negates it. Text in double quotes is taken literally.
@@ -46,6 +46,7 @@ _WORD = re.compile(
 _SIGN = re.compile(r">=|<=|>|<|=|")
 _GROUP = re.compile(r"[Gg]([0-9]{1,9})(\.[0-9]{1,2})?")
 _RUN = re.compile(r"[Rr]([0-9]{1,9})")
+_ACTION = re.compile(r"[Aa]([0-9]{1,9})")
 _PLAIN = re.compile(r"[0-9]{1,9}")
 ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")  # a key or the id of an event
@@ -60,6 +61,7 @@ _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le,
 }
 OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">"}
+_NAMES = {"group": (_GROUP, "G7 or G7.2"), "run": (_RUN, "R12"), "action": (_ACTION, "A17")}
 _COUNTS = ("attempts", "redrives", "crashes", "edits")
 _TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
     "state": lambda job: (job.state,),
@@ -77,7 +79,7 @@ _TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
 }
 _RELEASES = frozenset({"release", "submitted-release"})
 _MASKABLE = frozenset({"error", "code", "key", "tag", "text"}) | _RELEASES
-KNOWN = (*_TEXTS, "group", "run", "age", *_COUNTS, "text", "payload.FIELD")
+KNOWN = (*_TEXTS, "group", "run", "action", "age", *_COUNTS, "text", "payload.FIELD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def unknown_filter(text: str) -> str:
     """Return the message for a word whose name is no filter; empty if it has none or a known one."""
     match = _WORD.fullmatch(text)
     name = match["name"].lower() if match and match["name"] else ""
-    known = name in {"", *_TEXTS, *_COUNTS, "group", "run", "age", "text"}
+    known = name in {"", *_TEXTS, *_COUNTS, "group", "run", "action", "age", "text"}
     return "" if known or name.startswith("payload.") else _unknown(name)
 
 
@@ -202,11 +204,10 @@ def _checked(term: Term) -> Term:
     ordered = term.name in {*_COUNTS, *_RELEASES, "age"} or term.name.startswith("payload.")
     if term.sign not in {"", "="} and not ordered:
         raise UsageError(f"{term.name}: cannot be compared by {term.sign}; found {term.raw!r}")
-    if term.name in {"group", "run"}:
-        pattern = _GROUP if term.name == "group" else _RUN
+    if named := _NAMES.get(term.name):
+        pattern, like = named
         for value in term.values:
             if not (pattern.fullmatch(value) or _PLAIN.fullmatch(value)):
-                like = "G7 or G7.2" if term.name == "group" else "R12"
                 raise UsageError(f"{value!r} is not a {term.name}; write it like {like}")
     return term
 
@@ -243,8 +244,8 @@ def no_job(text: str) -> str:
 
 
 def numbers(term: Term) -> tuple[int, ...]:
-    """Return the numbers of runs."""
-    return tuple(int(value.lstrip("Rr")) for value in term.values)
+    """Return the numbers of runs or actions."""
+    return tuple(int(value.lstrip("RrAa")) for value in term.values)
 
 
 def group_places(term: Term) -> list[Place]:
@@ -278,6 +279,8 @@ def _question(term: Term) -> Check:
         return lambda job: (job.group, None) in places or (job.group, job.variant) in places
     if name == "run":
         return lambda job: job.run is not None and abs(job.run) in numbers(term)
+    if name == "action":
+        return lambda job: bool(job.actions) and job.actions[-1] in numbers(term)
     if name in _COUNTS:
         return lambda job: _compared(getattr(job, name), term)
     if name.startswith("payload."):

@@ -81,7 +81,7 @@ class Resolution(TypedDict):
 
 
 class WholeJob(Job):
-    """A job with its payload and its attempts, newest first."""
+    """A job with its payload, its attempts and the newest 20 actions on it, newest first."""
 
     payload: Any
     original_payload: Any
@@ -89,6 +89,7 @@ class WholeJob(Job):
     folded: int
     origin: Any
     resolution: Resolution | None
+    actions: list[Action]
     history: list[Attempt]
 
 
@@ -252,9 +253,12 @@ class KeptPlan(Plan):
 
 
 class Action(TypedDict):
-    """An action: who did what to which jobs, when, why, and with what result."""
+    """An action: who did what to which jobs, when, why, and with what result.
 
-    number: int
+    One that is no longer in the audit log has only its name, and `at` is null.
+    """
+
+    action: str
     at: str | None
     actor: str
     verb: str

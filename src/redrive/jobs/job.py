@@ -350,6 +350,11 @@ class Action:
     skipped: int = 0
     detail: Mapping[str, object] = field(default_factory=dict[str, object])
 
+    @property
+    def name(self) -> str:
+        """A17, as people type it."""
+        return f"A{self.number}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:

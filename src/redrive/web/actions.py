@@ -124,7 +124,7 @@ def jobs(call: Call, query: messages.JobSearch) -> messages.Jobs:
 
 
 def job(call: Call, query: messages.JobView) -> shapes.WholeJob:
-    """Return one job with its payload and its attempts, newest first."""
+    """Return one job with its payload, its attempts and the actions on it, newest first."""
     if query.reveal and not call.may_reveal:
         msg = "reveal=true needs a token with the right 'reveal'; leave it out, or use such a token"
         raise Problem(403, "not_allowed", msg)
@@ -137,7 +137,7 @@ def _whole(call: Call, *, reveal: bool = False) -> shapes.WholeJob:
         call.path["job"], reveal=reveal, actor=call.actor
     )
     return {
-        **whole_document(job),
+        **whole_document(job, call.app.desk.log.on_job(job)),
         "payload": editing.value_of(payload),
         "original_payload": original and editing.value_of(original),
     }

@@ -108,11 +108,11 @@ class RunSearch(Request, kw_only=True):
 
 
 class ActionSearch(Request, kw_only=True):
-    """Which actions; `before` is the number of the last one of the page before."""
+    """Which actions; `before` is the last one of the page before."""
 
     limit: Limit = PAGE
     before: (
-        Annotated[int, Meta(ge=1, le=2**62, description="the number of an action")] | UnsetType
+        Annotated[str, _text(19, "such as A17", pattern=rf"^[Aa]?[0-9]{{1,18}}{END}")] | UnsetType
     ) = UNSET
     run: RunName | UnsetType = UNSET
     actor: Annotated[str, _text(64, "who")] | UnsetType = UNSET

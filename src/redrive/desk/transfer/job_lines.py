@@ -2,7 +2,7 @@
 
     {"redrive":1,"payload":{…},"job":{…},"history":[…]}
 
-What they say holds in any store: numbers of groups and runs and leases belong to one store and stay
+What they say holds in any store: numbers of groups, runs, actions and leases belong to one store and stay
 there. The payload is the text it was given as, cut out of the line by its place. Lines come from
 files that people and programs have touched, so everything in them is checked before it is stored.
 """
@@ -78,7 +78,9 @@ def _at_rest(job: Job) -> Job:
     """Leave out what only one store can mean."""
     if job.state is State.RUNNING:
         job = transitions.settled(job, Return(), None, now=job.updated, group=None)
-    return evolve(job, group=None, variant=None, run=None, holder=None, lease_end=None, boot=None)
+    return evolve(
+        job, group=None, variant=None, run=None, actions=(), holder=None, lease_end=None, boot=None
+    )
 
 
 def _embedded(payload: str) -> str:

@@ -122,7 +122,7 @@ def job(visit: Visit, *, reveal: bool = False) -> Data:
         "traces": [traces(a.failure.traceback) if a.failure else [] for a in attempts],
         "verbs": verbs(found),
         "can_edit": found.state not in {State.RUNNING, State.COMPLETED},
-        "actions": [a for a in visit.desk.log.actions(limit=200) if a.target == found.id][:5],
+        "actions": visit.desk.log.on_job(found),
     }
 
 

@@ -76,7 +76,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     place.remove()
 
 
-@pytest.fixture(params=["sqlite", "jsonl", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     schema = pgkit.new_schema() if request.param == "postgresql" else ""
     url = pgkit.url_of(schema) if schema else url_of(request.param, tmp_path)

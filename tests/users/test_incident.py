@@ -7,13 +7,11 @@ after the mending; the whole group at a rate; the verdict; the log of who did wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import pgkit
 from crewkit import crew
 from ptykit import Shown, on_terminal
 from redrive import Redrive
@@ -23,14 +21,9 @@ JOBS = 120
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(params=["sqlite", "jsonl", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgresql":
-        schema = pgkit.new_schema()
-        yield pgkit.url_of(schema)
-        pgkit.drop(schema)
-    else:
-        yield f"{request.param}:{tmp_path / 'jobs'}"
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:{tmp_path / 'jobs'}"
 
 
 class Night:

@@ -20,7 +20,7 @@ from webkit import ACT, START, Web
 # One worker runs them all: reading the document takes longer than most of the tests.
 pytestmark = pytest.mark.xdist_group("openapi")
 
-EXAMPLES = 25
+EXAMPLES = 10
 """Requests of each kind for each operation."""
 REAL = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send", "plan": "none"}
 REAL["channel"] = "none"

@@ -22,7 +22,7 @@ from redrive.worker.sweep import sweep
 from workkit import LEASE, Log, all_done, app_on, number, until, url_of
 
 
-@pytest.fixture(params=["memory", "beside", "jsonl", "sqlite"])
+@pytest.fixture(params=["beside", "sqlite"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redrive]:
     """An app on each store of one host."""
     with app_on(request.param, tmp_path) as made:

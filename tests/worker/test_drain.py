@@ -23,7 +23,7 @@ WAYS = ("work", "asleep", "apart")
 """In a thread, on the loop, in a child."""
 
 
-@pytest.fixture(params=["sqlite", "jsonl", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A store for a crew."""
     if request.param != "postgresql":

@@ -37,7 +37,7 @@ def only_worker(made: Crew) -> int:
     return made.workers()[0]
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", ["2"])
 def test_a_worker_whose_handler_holds_the_gil_is_replaced(
     app: Redrive, url: str, tmp_path: Path, processes: str
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_job_that_a_leaked_thread_still_runs_is_tried_again_by_the_next_proces
         assert "ignored its time limit and still runs" in made.log()
 
 
-@pytest.mark.parametrize("deed", ["descriptors", "sizes", "memory", "clock", "directory"])
+@pytest.mark.parametrize("deed", ["descriptors", "memory", "directory"])
 def test_a_worker_that_a_handler_ruined_is_replaced(
     app: Redrive, url: str, tmp_path: Path, deed: str
 ) -> None:
@@ -190,8 +190,9 @@ def started(made: Crew) -> list[int]:
     return [one.attempt for one in made.ran("started")]
 
 
-@pytest.mark.parametrize("how", ["kill", "stop", "supervisor"])
-@pytest.mark.parametrize("handler", ["beside", "apart"])
+@pytest.mark.parametrize(
+    ("how", "handler"), [("kill", "beside"), ("stop", "apart"), ("supervisor", "beside")]
+)
 def test_what_handlers_started_ends_with_their_worker(
     app: Redrive, url: str, tmp_path: Path, handler: str, how: str
 ) -> None:
@@ -232,7 +233,7 @@ def test_a_daemon_of_a_worker_that_lives_is_left_alone(
         until(lambda: not Path(f"/proc/{daemon}").exists(), WAIT)
 
 
-DEAF = ["gil", "thread", "atexit", "system", "family", "swallow"]
+DEAF = ["gil", "thread", "family"]
 
 
 @pytest.mark.parametrize("deed", DEAF)
@@ -265,8 +266,9 @@ def test_a_thread_left_behind_does_not_keep_a_worker_that_is_to_be_replaced(
         assert "left-behind" in made.log()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-@pytest.mark.parametrize("fault", ["removed", "replaced", "cut"])
+@pytest.mark.parametrize(
+    ("fault", "kind"), [("removed", "sqlite"), ("replaced", "sqlite"), ("cut", "jsonl")]
+)
 def test_a_worker_whose_store_is_gone_is_replaced_until_the_right_file_is_back(
     tmp_path: Path, kind: str, fault: str
 ) -> None:

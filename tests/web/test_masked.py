@@ -83,12 +83,12 @@ def test_right_and_wrong_guesses_have_the_same_answer(app: Redrive, q: str, path
     assert "hunter22" not in answers[0]
 
 
-def test_a_mark_in_another_field_is_refused(web: Web) -> None:
+def test_a_mask_in_another_field_is_refused(web: Web) -> None:
     """D2."""
     job = web.get(f"/api/v1/jobs/{name(1)}")
     body = {"payload": {"note": job["payload"]["password"]}, "edits": 0}
     refused = web.post(f"/api/v1/jobs/{name(1)}/edit", body, status=400)
-    assert "cannot be put at payload.note" in refused["detail"]
+    assert "payload.note has ••• where something else was shown" in refused["detail"]
     assert "hunter22" not in str(refused)
     assert web.app.get(name(1)).edits == 0
 

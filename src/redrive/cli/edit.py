@@ -55,7 +55,7 @@ def edit(
 ) -> None:
     """Change a job's payload; the original is kept, and nothing is run.
 
-    Opens $VISUAL or $EDITOR. Secret fields are shown as marks such as •••1••• and keep their values;
+    Opens $VISUAL or $EDITOR. Secrets are shown as ••• and keep their values where that is left alone;
     --reveal shows them. If the program is known, its handler must accept the new payload.
     """
     if not (yes or dry_run):

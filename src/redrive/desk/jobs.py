@@ -31,7 +31,7 @@ _PURGED_AT_ONCE = 10_000
 
 
 class Editable(NamedTuple):
-    """A job for an editor: masked, the text of its payloads with marks that `Desk.edit` puts back."""
+    """A job for an editor: masked; `Desk.edit` puts back what its payloads hide."""
 
     job: Job
     payload: str
@@ -64,14 +64,14 @@ class Jobs:
         return job
 
     def editable(self, which: str, *, reveal: bool = False, actor: str | None = None) -> Editable:
-        """Return a job for an editor; with `reveal` its payloads have no marks."""
+        """Return a job for an editor; with `reveal` its payloads hide nothing."""
         job = self._stored(which)
         if reveal:
             self._log.reveal(job.id, actor)
-        payload = editing.hidden_of(job, job.payload, reveal=reveal).text
+        payload = editing.shown_of(job, job.payload, reveal=reveal)
         if job.original is None:
             return Editable(seen(job), payload, None)
-        original = editing.hidden_of(job, job.original, reveal=reveal).text
+        original = editing.shown_of(job, job.original, reveal=reveal)
         return Editable(seen(job), payload, original)
 
     def find(
@@ -215,7 +215,6 @@ def restored(
     job = store.get(job_id(store, which))
     if job is None:
         raise JobNotFound(f"no job {which!r}")
-    # First: the marks of another version stand for other values.
+    # First: the masks of another version stand for other values.
     amend_changes(job, payload, now=job.updated, expected=expected)
-    whole = editing.hidden_of(job, job.payload).restore(payload)
-    return job, strict_json.compact(whole, max_bytes=limit)
+    return job, strict_json.compact(editing.restored_of(job, payload), max_bytes=limit)

@@ -1,17 +1,15 @@
-"""A payload as a person edits it: its secrets are marks that are put back afterwards.
+"""A payload as a person edits it: what is hidden stays as it was where its mask is left alone.
 
-Each hidden value has a mark of its own, which stands for it in its own field and nowhere else: moved to
-another field, which views do not hide, it would show the secret. Numbers keep their text: an editor must
-not round somebody's money.
+A mask stands for the hidden value at its own path and nowhere else: moved to another field, which views
+do not hide, it would show the secret. Numbers keep their text: an editor must not round somebody's money.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from redrive.errors import BadPayload
 from redrive.jobs.job import Job
@@ -27,181 +25,133 @@ class _Number(str):
     __slots__ = ()
 
 
-Path = tuple[str | int, ...]
-"""Where a value stands: names (hidden ones as their marks) and positions in lists."""
+def shown(payload: str, more: Sequence[str] = (), *, reveal: bool = False) -> str:
+    """Return a payload as text for an editor, its secrets and these hidden unless `reveal`."""
+    value = parsed(payload)
+    return written(value if reveal else _hidden(value, payload, more), indent="  ") + "\n"
 
 
-class Secret(NamedTuple):
-    """What a mark stands for, and the only place where it does."""
+def shown_of(job: Job, payload: str, *, reveal: bool = False) -> str:
+    """Do the same for a payload of a job; one that cannot be read is masked text."""
+    try:
+        return shown(payload, secrets_of_job(job, first=payload is job.payload), reveal=reveal)
+    except (BadPayload, RecursionError):
+        return payload if reveal else mask_text(payload, secrets_of_job(job))
 
-    value: Any
-    path: Path
+
+def restored(payload: str, edited: str, more: Sequence[str] = ()) -> str:
+    """Return an edited payload with the hidden values in their places again.
+
+    BadPayload if it is no JSON, or if a mask is where none was or would no longer be hidden.
+    """
+    value = parsed(strict_json.compact(edited))
+    try:
+        stored = parsed(payload)
+    except BadPayload:  # a person corrects it
+        stored = None
+    restoring = _Restoring()
+    whole = restoring.value(value, _hidden(stored, payload, more), stored, "payload")
+    restoring.check_still_hidden(more)
+    return written(whole)
 
 
-@dataclass(slots=True)
-class Hidden:
-    """A payload's text for an editor, and what its marks stand for."""
+def restored_of(job: Job, edited: str) -> str:
+    """Do the same for the payload of a job."""
+    return restored(job.payload, edited, secrets_of_job(job, first=True))
 
-    text: str
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Those of the payload and those that the caller knows, which are hidden wherever they recur."""
-    more: tuple[str, ...] = field(default=(), repr=False)
-    """Those that the caller knows: of the payload as it was first."""
-    values: dict[str, Secret] = field(default_factory=dict[str, Secret], repr=False)
-    """By mark."""
-    mark: str = MASK
-    """What stands on both sides of a mark's number; nothing like it is in the payload."""
-    has_mask: bool = False
-    """True if a mask is part of the payload itself."""
 
-    def restore(self, edited: str) -> str:
-        """Return the payload with the hidden values in their places again.
+def _hidden(value: Any, payload: str, more: Sequence[str]) -> Any:
+    """Return a parsed payload as views show it."""
+    # A number also as it is written: 10.10 is known as 10.1.
+    secrets = tuple(dict.fromkeys((*secrets_of(payload), *secrets_in(value), *more)))
+    return _masked(value, masker(secrets), frozenset(secrets))
 
-        A hidden value is known by its mark, or by its place if it stands as views show it. BadPayload
-        if it is no JSON, if a mark is not where it was, would no longer be hidden, or cannot be told.
-        """
-        used = set[str]()
-        text = written(self._restored(parsed(strict_json.compact(edited)), (), used))
-        self._check_still_hidden(used)
-        if MASK in text and not self.has_mask:
+
+def _masked(value: Any, mask: Callable[[str], str], known: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value).items()
+        return {
+            mask(key): MASK if is_secret_name(key) else _masked(item, mask, known)
+            for key, item in fields
+        }
+    if isinstance(value, list):
+        return [_masked(item, mask, known) for item in cast("list[object]", value)]
+    if isinstance(value, _Number):
+        return MASK if value in known else value
+    return mask(value) if isinstance(value, str) else value
+
+
+class _Restoring:
+    """Puts hidden values back, and checks that all of them stay hidden."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, str, str]] = []
+        """Texts whose masks were left alone: the path, the text, and what is shown of it."""
+        self.named: list[Any] = []
+        """The values under secret names of which that is true."""
+
+    def value(self, edited: Any, shown: Any, stored: Any, path: str) -> Any:
+        if isinstance(edited, dict):
+            return self._fields(cast("dict[str, Any]", edited), shown, stored, path)
+        if isinstance(edited, list):
+            return self._items(edited, shown, stored, path)
+        return self._text(edited, shown, stored, path) if type(edited) is str else edited
+
+    def _fields(self, edited: dict[str, Any], shown: Any, stored: Any, path: str) -> Any:
+        # Names that are hidden alike cannot be told apart.
+        known = isinstance(stored, dict) and isinstance(shown, dict) and len(shown) == len(stored)
+        names = dict(zip(shown, stored, strict=True)) if known else {}
+        fields: dict[str, Any] = {}
+        for key, item in edited.items():
+            inner = f"{path}.{key}"
+            name = names.get(key)
+            if name is None:
+                fields[self._text(key, None, None, inner)] = self.value(item, None, None, inner)
+            elif is_secret_name(name) and item == MASK:
+                fields[name] = stored[name]
+                self.named.append(stored[name])
+            else:
+                fields[name] = self.value(item, shown[key], stored[name], inner)
+        return fields
+
+    def _items(self, edited: list[Any], shown: Any, stored: Any, path: str) -> Any:
+        before = [written(item) for item in shown] if isinstance(shown, list) else []
+        times, is_as_long = Counter(before), len(before) == len(edited)
+        items: list[Any] = []
+        for at, item in enumerate(edited):
+            text, inner = written(item), f"{path}.{at}"
+            is_same = before[at : at + 1] == [text] and (is_as_long or times[text] == 1)
+            # Else an item of another position may stand here, whose hidden values are others.
+            if is_same or (is_as_long and text not in times):
+                items.append(self.value(item, shown[at], stored[at], inner))
+            else:
+                items.append(self.value(item, None, None, inner))
+        return items
+
+    def _text(self, text: str, shown: Any, stored: Any, path: str) -> Any:
+        if MASK not in text:
+            return text
+        if text != shown:
             raise BadPayload(
-                f"the payload has {MASK} where a secret was hidden, and which one cannot be told: "
-                "write the secret itself, or edit with --reveal"
+                f"{path:.80} has {MASK} where something else was shown, and what it hides cannot be "
+                "told; leave each mask as it was, write the value itself, or edit with --reveal"
             )
-        return text
+        self.kept.append((path, stored, text))
+        return stored
 
-    def _restored(self, value: Any, path: Path, used: set[str]) -> Any:
-        if isinstance(value, dict):
-            return {
-                self._put_back(key, (*path, key), used): self._restored(item, (*path, key), used)
-                for key, item in cast("dict[str, Any]", value).items()
-            }
-        if isinstance(value, list):
-            items = enumerate(cast("list[object]", value))
-            return [self._restored(item, (*path, at), used) for at, item in items]
-        return self._put_back(value, (*path, VALUE), used) if type(value) is str else value
-
-    def _put_back(self, text: str, path: Path, used: set[str]) -> Any:
-        mark = self._places().get(path, "") if MASK in text else ""
-        if mark and text in (mark, self._view(self.values[mark])):
-            used.add(mark)
-            return self.values[mark].value
-        value = self.values.get(text)
-        if value is not None:
-            raise BadPayload(
-                f"the mark {text} stands for the hidden value of {_spelled(value.path)} and cannot be "
-                f"put at {_spelled(path)}; leave it where it was, or write the value itself"
-            )
-        if self.mark in text and re.search(rf"{self.mark}\d+{self.mark}", text):
-            raise BadPayload(
-                f"{text!r:.80} at {_spelled(path)} has a mark for a hidden value inside a text; leave the "
-                "mark whole and where it was, or write the value itself"
-            )
-        return text
-
-    def _places(self) -> dict[Path, str]:
-        """Return the marks by the place of what they stand for."""
-        return {secret.path: mark for mark, secret in self.values.items()}
-
-    def _view(self, secret: Secret) -> str:
-        """Return a hidden value as views show it."""
-        is_text = isinstance(secret.value, str) and not isinstance(secret.value, _Number)
-        return (
-            mask_text(secret.value, self.secrets)
-            if is_text and not _is_named(secret.path)
-            else MASK
-        )
-
-    def _check_still_hidden(self, used: set[str]) -> None:
+    def check_still_hidden(self, more: Sequence[str]) -> None:
         """Refuse to put back a text that was hidden for a secret in it which is no longer known as one.
 
-        A secret counts only where its own mark was left: one that was typed may be a guess, and to
+        A secret counts only where its own mask was left: one that was typed may be a guess, and to
         take the right one would tell.
         """
-        pairs = [(mark, self.values[mark]) for mark in used]
-        named = [secret.value for _, secret in pairs if _is_named(secret.path)]
-        now = (*secrets_in({"secret": named}), *self.more)
-        for mark, secret in pairs:
-            if isinstance(secret.value, str) and not _is_named(secret.path):
-                before, after = (mask_text(secret.value, known) for known in (self.secrets, now))
-                if before != after:
-                    raise BadPayload(
-                        f"the mark {mark} at {_spelled(secret.path)} hides a secret of another field, "
-                        "which was changed: write both values anew"
-                    )
-
-
-VALUE = ""  # the last step of the path of a value: what stands there, not its name
-
-
-def _is_named(path: Path) -> bool:
-    """Return True if it is hidden because of its name, whatever it is."""
-    return path[-1] == VALUE and any(
-        isinstance(step, str) and is_secret_name(step) for step in path
-    )
-
-
-def _spelled(path: Path) -> str:
-    return ".".join(["payload", *(str(step) for step in path if step != VALUE)])
-
-
-def hide(payload: str, more: Sequence[str] = (), *, reveal: bool = False) -> Hidden:
-    """Write a payload out for an editor, its secrets and these as marks unless they are to be seen."""
-    value = parsed(payload)
-    hidden = Hidden("", more=tuple(more), has_mask=MASK in payload)
-    if not reveal:
-        # A number also as it is written: 10.10 is known as 10.1.
-        hidden.secrets = tuple(dict.fromkeys((*secrets_of(payload), *secrets_in(value), *more)))
-        value = _Hider(payload, hidden).hide(value, ())
-    hidden.text = written(value, indent="  ") + "\n"
-    return hidden
-
-
-def hidden_of(job: Job, payload: str, *, reveal: bool = False) -> Hidden:
-    """Do the same for a payload of a job; one that cannot be read is masked text without marks."""
-    try:
-        return hide(payload, secrets_of_job(job, first=payload is job.payload), reveal=reveal)
-    except (BadPayload, RecursionError):
-        return Hidden(payload if reveal else mask_text(payload, secrets_of_job(job)))
-
-
-class _Hider:
-    def __init__(self, payload: str, hidden: Hidden) -> None:
-        self._hidden = hidden
-        self._mask = masker(hidden.secrets)
-        self._known = frozenset(hidden.secrets)
-        while re.search(rf"{hidden.mark}\d+{hidden.mark}", payload):
-            hidden.mark += MASK[0]
-
-    def hide(self, value: Any, path: Path) -> Any:
-        if isinstance(value, dict):
-            return dict(self._field(*pair, path) for pair in cast("dict[str, Any]", value).items())
-        if isinstance(value, list):
-            items = enumerate(cast("list[object]", value))
-            return [self.hide(item, (*path, at)) for at, item in items]
-        if isinstance(value, _Number):
-            return self._put(value, (*path, VALUE)) if value in self._known else value
-        return self._text(value, (*path, VALUE)) if type(value) is str else value
-
-    def _field(self, key: str, item: Any, path: Path) -> tuple[str, Any]:
-        name = self._text(key, path, is_key=True)
-        inner = (*path, name)
-        if is_secret_name(key):
-            return name, self._put(item, (*inner, VALUE))
-        return name, self.hide(item, inner)
-
-    def _text(self, text: str, path: Path, *, is_key: bool = False) -> str:
-        if self._mask(text) == text:
-            return text
-        return self._put(text, (*path, self._next()) if is_key else path)
-
-    def _put(self, value: Any, path: Path) -> str:
-        mark = self._next()
-        self._hidden.values[mark] = Secret(value, path)
-        return mark
-
-    def _next(self) -> str:
-        return f"{self._hidden.mark}{len(self._hidden.values) + 1}{self._hidden.mark}"
+        secrets = (*secrets_in({"secret": self.named}), *more)
+        for path, text, shown in self.kept:
+            if mask_text(text, secrets) != shown:
+                raise BadPayload(
+                    f"{path:.80} hides a secret of another field, which was changed: write both "
+                    "values anew"
+                )
 
 
 def parsed(text: str) -> Any:
@@ -213,7 +163,7 @@ def parsed(text: str) -> Any:
 
 
 def value_of(text: str) -> object:
-    """Return a payload with its marks as a value; text where it cannot be read."""
+    """Return a payload as a value; text where it cannot be read."""
     try:
         return cast("object", parsed(text))
     except BadPayload:

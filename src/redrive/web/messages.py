@@ -160,7 +160,7 @@ class Submit(Request, kw_only=True):
 class Edit(Why, kw_only=True):
     """A new payload; `edits` is as it was when the caller saw the job."""
 
-    payload: Annotated[dict[str, Any], Meta(description="all of it; marks keep hidden values")]
+    payload: Annotated[dict[str, Any], Meta(description="all of it; ••• keeps a hidden value")]
     edits: Annotated[int, Meta(ge=0, description="409 if the job was edited since")]
 
 

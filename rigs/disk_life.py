@@ -76,7 +76,6 @@ def picture(store: Store) -> Picture:
         "deaths": {lane: count.deaths for lane, count in counted(store).items() if count.deaths},
         "subscriptions": store.subscriptions(),
         "events": [event[1:] for event in events(store)],
-        "alerts": store.alerts(),
         "plan": _plan(store),
     }
 
@@ -190,7 +189,6 @@ def chapter(name: str) -> list[Step]:
         Step(_deliver),
         Step(lambda store: store.fold()),
         Step(_tidy),
-        Step(lambda store: store.claim_alert(1, "mail", name, every=60), durable=True),
         Step(lambda store: store.move([bulk[2]], "resolve", make_action("resolve")), durable=True),
         Step(lambda store: store.note("pause:slow", None, durable=True), durable=True),
         Step(lambda store: store.drop_plan(_PLAN)),

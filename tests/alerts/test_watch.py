@@ -337,7 +337,7 @@ def test_a_crash_at_any_write_neither_loses_nor_doubles_a_message(
 
     die(app, KeyError("vat_id"))
     die(app, ConnectionError("refused"))
-    for name in ("note", "claim_alert", "add", "claim", "settle"):
+    for name in ("note", "add", "claim", "settle"):
         monkeypatch.setattr(app.store, name, crashing(name))
     with pytest.raises(Fragile):
         tick(app)

@@ -23,7 +23,7 @@ from redrive.stores.postgres import PostgresStore
 
 _TABLES = (
     *("jobs", "open", "ended", "attempts", "groups", "variants", "ticks", "lane_counts"),
-    *("group_counts", "subscriptions", "outbox", "alerts", "acts", "plans"),
+    *("group_counts", "subscriptions", "outbox", "acts", "plans"),
     *("plan_chunks", "notes"),
 )
 _COUNTED = {"jobs": "n", "groups": "number", "acts": "number"}

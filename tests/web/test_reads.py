@@ -65,7 +65,7 @@ def test_the_store_and_how_long_jobs_stay_in_it(web: Web, app: Redrive) -> None:
         """Never runs here."""
 
     system = web.get("/api/v1/system")
-    assert (system["kind"], system["schema"], system["durability"]) == ("sqlite", 2, "full")
+    assert (system["kind"], system["schema"], system["durability"]) == ("sqlite", 3, "full")
     files = [
         path for path in Path(app.store.url[7:]).parent.iterdir() if path.name != "jobs.db-shm"
     ]

@@ -40,7 +40,6 @@ from redrive.worker.passes import PassRunner
 if TYPE_CHECKING:
     from redrive.alerts import Alerts
     from redrive.app import Redrive
-    from redrive.desk.desk import Desk
     from redrive.stores.contract import Store
 
 POLICY = Policy(
@@ -239,7 +238,7 @@ class Watch:
             for name in self._alerts.channels:
                 key = f"alert-{int(book.born)}-{number}-{name}"
                 covered = self._each.covers(name, message)
-                if not covered and _may_send(self._app.desk, message, name, key):
+                if not covered and _may_send(store, message, name, key):
                     self._submit(message, name, key)
         after = replace(book, outbox=())
         note = store.note(_NOTE, after.written(), expected=version, durable=True)
@@ -301,13 +300,18 @@ class Watch:
                 log.warning("alert by %s failed: %s", name, error_text(error))
 
 
-def _may_send(desk: Desk, message: Message, channel: str, key: str) -> bool:
+def _may_send(store: Store, message: Message, channel: str, key: str) -> bool:
     """Return False if the same was sent by another decision: what was told may be lost."""
     group = message.facts.get("group")
     if not isinstance(group, str):
         return True
     every = _NEW_EVERY if message.state == "new" else _SAME_EVERY
-    return desk.groups.claim_alert(group, channel, message.state, every=every, key=key)
+    name = f"alert:{group}:{channel}:{message.state}"
+    if store.note(name, key, expected=0, expires_in=every, durable=True) is not None:
+        return True
+    return any(
+        (note.name, note.value) == (name, key) for note in store.notes(name)
+    )  # after a crash
 
 
 def kind_of(channel: Channel) -> str:

@@ -71,21 +71,6 @@ class Groups:
         records = self._backend.store.group_records(numbers)
         return {number: seen_record(record) for number, record in records.items()}
 
-    def claim_alert(
-        self, which: int | str | Group, channel: str, kind: str, *, every: float, key: str
-    ) -> bool:
-        """Return True to one key in `every` seconds for a group, channel and kind of alert.
-
-        That key may ask again, after a crash.
-        """
-        number, store = group_number(which), self._backend.store
-        if store.claim_alert(number, channel, kind, every=every, more={"key": key}):
-            return True
-        return any(
-            (sent.channel, sent.kind, sent.more.get("key")) == (channel, kind, key)
-            for sent in store.alerts(number)
-        )
-
     def mark(
         self,
         which: int | str | Group,

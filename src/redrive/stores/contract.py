@@ -336,7 +336,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
     def purge(self, rules: Sequence[PurgeRule], *, limit: int = 10_000) -> list[tuple[str, State]]:
         """Remove finished jobs by rule, at most `limit`; returns handler and state of each.
 
-        It also removes expired notes, and old alerts.
+        It also removes expired notes.
         """
 
     @abstractmethod

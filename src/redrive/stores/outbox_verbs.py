@@ -1,4 +1,4 @@
-"""The part of the store contract about events, sent alerts, plans and actions.
+"""The part of the store contract about events, plans and actions.
 
 **Events.** A change that `jobs.reports.events_of` reports is stored once for each subscription to its kind,
 in the transaction that changes the job; nothing is stored for kinds without a subscription. A process may
@@ -25,7 +25,6 @@ SUBSCRIBED = 5.0  # seconds for which a process may rely on the subscriptions th
 MOST_PLANS, PLAN_LASTS = 20, 600.0  # how many plans are kept, and for how many seconds each
 PLAN_CHUNK, MOST_PLANNED = 1000, 100_000
 """How many jobs one chunk of a plan may have, and all its chunks."""
-ALERTS_KEPT = 90 * 86400.0  # seconds after which `purge` removes the record of a sent alert
 
 
 class OutboxEvent(NamedTuple):
@@ -54,17 +53,6 @@ class WaitingEvents(NamedTuple):
     """When the oldest of them happened."""
 
 
-class SentAlert(NamedTuple):
-    """The last alert of one kind that a channel was sent for a group."""
-
-    group: int
-    channel: str
-    kind: str
-    at: float
-    more: Mapping[str, object]
-    """What the sender wants to know next time, such as the thread of the message."""
-
-
 class PlannedJob(NamedTuple):
     """A job as it was when it was planned."""
 
@@ -89,7 +77,7 @@ class StoredPlan:
 
 
 class OutboxVerbs(ABC):
-    """What a store can do with events, alerts, plans and actions."""
+    """What a store can do with events, plans and actions."""
 
     @abstractmethod
     def subscribe(self, name: str, kinds: Collection[EventKind]) -> None:
@@ -130,25 +118,6 @@ class OutboxVerbs(ABC):
 
         Only those that this holder still has leased; returns how many that were.
         """
-
-    @abstractmethod
-    def claim_alert(
-        self,
-        group: int,
-        channel: str,
-        kind: str,
-        *,
-        every: float,
-        more: Mapping[str, object] | None = None,
-    ) -> bool:
-        """Return True to exactly one caller in `every` seconds: the one that may send this alert.
-
-        Durable: it survives a restart.
-        """
-
-    @abstractmethod
-    def alerts(self, group: int | None = None) -> list[SentAlert]:
-        """Return the alerts sent for a group, or for all, newest first."""
 
     @abstractmethod
     def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:

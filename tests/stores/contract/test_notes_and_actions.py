@@ -117,6 +117,30 @@ def test_one_of_eight_threads_gets_the_turn(store: Store) -> None:
 
 
 @pytest.mark.needs("shared")
+def test_of_many_who_may_send_an_alert_once_an_hour_one_does(
+    place: Place, clock: ManualClock
+) -> None:
+    """Over threads and store objects, and each hour anew."""
+    stores = [place.open() for _ in range(4)]
+
+    def may_send(store: Store) -> bool:
+        return bool(store.note("alert:G1:ops", "", expected=0, expires_in=3600, durable=True))
+
+    for wait, winners in ((0, 1), (3599, 0), (1, 1)):
+        clock.advance(wait)
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(may_send, stores * 5)) == winners, wait
+    assert not may_send(place.open())
+
+
+@pytest.mark.needs("persistent")
+def test_notes_survive_reopening(place: Place) -> None:
+    note = write(place.open(), "alert:G1:ops", "v", expires_in=60, durable=True)
+    (kept,) = place.reopen().notes()
+    assert (kept.value, kept.version) == (note.value, note.version)
+
+
+@pytest.mark.needs("shared")
 def test_two_store_objects_share_notes(place: Place) -> None:
     one, two = place.open(), place.open()
     note = write(one, "turn", "w1", expected=0)

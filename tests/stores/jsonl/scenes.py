@@ -63,7 +63,6 @@ def scenario() -> list[Operation]:
         lambda store: take_events(store, limit=9),
         lambda store: store.settle_events([], [(2, 5.5)], holder="w1"),
         lambda store: store.change_group(1, {"owner": "bö"}, make_action("own"), expected=0),
-        lambda store: store.claim_alert(1, "ops", "new", every=60, more={"thread": "t"}),
         lambda store: store.fold(),
         lambda store: store.subscribe("other", ["died"]),
         lambda store: store.unsubscribe("other"),
@@ -89,7 +88,6 @@ def picture(store: JsonlStore) -> dict[str, Any]:
         "deaths": store.group_curve(60, 3, [0, 1, 2]),
         "subscriptions": store.subscriptions(),
         "outbox": outbox(store),
-        "alerts": store.alerts(),
     }
 
 

@@ -42,8 +42,6 @@ OTHERS: dict[str, dict[str, Any]] = {
     "sub": {"name": "s", "kinds": ["died"]},
     "event": EVENT | {"body": "{}"},
     "handed": {"numbers": [1], "holder": "w", "end": 1.0, "boot": "b", "due": 1.0, "attempts": 1},
-    "alert": {"group": 1, "channel": "ops", "kind": "new", "at": 1.0, "more": {}},
-    "forget": {"alerts": 1.0},
 }
 """A line of each kind beside jobs."""
 WRONG: list[Any] = [None, "x", 5, 1.5, True, [], [[]], [5], {}, {"x": "y"}, {"x": []}, float("nan")]
@@ -82,7 +80,6 @@ def exercise(store: JsonlStore) -> None:
     store.group_curve(3600, 2, [1])
     store.subscriptions()
     store.take_events(subscriptions=["hook"], holder="w", lease_for=1, limit=9)
-    store.alerts()
     store.fold()
     for job in app.desk.jobs.find().jobs:
         store.get(job.id)

@@ -268,14 +268,6 @@ def test_without_a_look_a_settlement_that_counted_would_be_called_too_late(
 
 
 @cuts
-def test_who_claims_an_alert_is_told_so(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
-    proxy.arm(COMMIT, cut)
-    assert store.claim_alert(1, "slack", "new", every=60, more={"thread": "7"})
-    assert proxy.cuts == 1
-    assert not store.claim_alert(1, "slack", "new", every=60)
-
-
-@cuts
 def test_counts_that_waited_are_folded_once(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
     for name in ("a", "b"):
         add_one(store, name)

@@ -29,7 +29,7 @@ def test_a_sound_store_has_no_problems_and_tells_what_it_is(full: SqliteStore, p
     assert report.facts["path"] == str(path)
     assert report.facts["durability"] == "full"
     assert report.facts["journal mode"] == "wal"
-    assert report.facts["schema version"] == "2"
+    assert report.facts["schema version"] == "3"
     assert int(report.facts["size"].split()[0]) == path.stat().st_size
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from redrive.jobs.groups import GroupRecord, LaneCount
 from redrive.jobs.job import Action, Job
 from redrive.stores.counting import Tick
-from redrive.stores.outbox_verbs import SentAlert
 
 
 class Put(NamedTuple):
@@ -95,12 +94,6 @@ class Delivered(NamedTuple):
     numbers: tuple[int, ...]
 
 
-class Forgotten(NamedTuple):
-    """Alerts sent before a time are gone."""
-
-    alerts: float
-
-
 Change = (
     Put
     | Purged
@@ -114,7 +107,5 @@ Change = (
     | Queued
     | Handed
     | Delivered
-    | SentAlert
     | Action
-    | Forgotten
 )

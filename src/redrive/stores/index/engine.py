@@ -319,7 +319,6 @@ class EngineStore(SearchStore):
                 draft.report(without_history(self._load(entry)), None)
         if gone:
             draft.changes.append(Purged(tuple(entry.id for entry in gone)))
-        draft.changes += self.index.beyond_bounds(now)
         return [(entry.queue.handler, entry.state) for entry in gone], draft.changes
 
 

@@ -1,4 +1,4 @@
-"""All that a store knows beside its jobs: groups, counts, events, alerts, actions and notes.
+"""All that a store knows beside its jobs: groups, counts, events, actions and notes.
 
 Changes go in by `apply` only. The bodies of events stay where `place` says: in the journal's file or, for
 memory, in the change itself.
@@ -12,7 +12,6 @@ from redrive.stores.counting import Tick
 from redrive.stores.index import changes as c
 from redrive.stores.index.changes import Change
 from redrive.stores.index.outbox import Outbox, Place
-from redrive.stores.outbox_verbs import ALERTS_KEPT, SentAlert
 
 
 class Ledger:
@@ -30,7 +29,6 @@ class Ledger:
         self.subscriptions: dict[str, frozenset[str]] = {}
         self.outbox = Outbox()
         self.last_event = 0
-        self.alerts: dict[tuple[int, str, str], SentAlert] = {}
         self.actions: list[Action] = []
         self.notes: dict[str, c.Noted] = {}
         self.note_version = 0
@@ -42,11 +40,6 @@ class Ledger:
                 self._apply_note(change)
             case Action():
                 self.actions.append(change)
-            case SentAlert(group, channel, kind):
-                self.alerts[group, channel, kind] = change
-            case c.Forgotten(before):
-                alerts = self.alerts.items()
-                self.alerts = {key: one for key, one in alerts if one.at >= before}
             case c.Subscribed() | c.Queued() | c.Handed() | c.Delivered():
                 self._apply_event(change, place)
             case _:
@@ -101,9 +94,3 @@ class Ledger:
         self.groups[number] = record
         self.last_group = max(self.last_group, number)
         self.fingerprints[record.fingerprint] = number
-
-    def beyond_bounds(self, now: float) -> list[Change]:
-        """Return what forgets old alerts."""
-        alerts = now - ALERTS_KEPT
-        is_old = any(one.at < alerts for one in self.alerts.values())
-        return [c.Forgotten(alerts)] if is_old else []

@@ -1,4 +1,4 @@
-"""The verbs about all that a store keeps beside jobs: groups, counts, events, alerts, actions, notes."""
+"""The verbs about all that a store keeps beside jobs: groups, counts, events, actions, notes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from redrive.stores.outbox_verbs import (
     PLAN_LASTS,
     OutboxEvent,
     PlannedJob,
-    SentAlert,
     StoredPlan,
     WaitingEvents,
     bounded,
@@ -240,29 +239,6 @@ class RecordStore(IndexStore):
                 attempts = waiting[number].attempts + 1
                 changes.append(Handed((number,), due=now + delay, attempts=attempts))
         return len(held), changes
-
-    @writes(durable=True)
-    def claim_alert(
-        self,
-        group: int,
-        channel: str,
-        kind: str,
-        *,
-        every: float,
-        more: Mapping[str, object] | None = None,
-    ) -> Drafted[bool]:
-        """Take the turn to send an alert, if nobody had it for so long."""
-        now = self._clock.now()
-        last = self.index.alerts.get((group, channel, kind))
-        if last is not None and now - last.at < every:
-            return False, []
-        return True, [SentAlert(group, channel, kind, now, more or {})]
-
-    @reads
-    def alerts(self, group: int | None = None) -> list[SentAlert]:
-        """Return sent alerts, newest first."""
-        found = [one for one in self.index.alerts.values() if group in {None, one.group}]
-        return sorted(found, key=lambda one: one.at, reverse=True)
 
     def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
         """Keep a plan, and drop those that have expired or are too many."""

@@ -37,7 +37,6 @@ from redrive.stores.counting import SPANS, Tick, counts_from_dict
 from redrive.stores.group_codec import group_from_dict, group_to_json
 from redrive.stores.index import changes as c
 from redrive.stores.index.changes import Change
-from redrive.stores.outbox_verbs import SentAlert
 
 VERSION = 3
 
@@ -252,9 +251,7 @@ _KINDS: dict[str, type[Any]] = {
     "event": c.Queued,
     "handed": c.Handed,
     "delivered": c.Delivered,
-    "alert": SentAlert,
     "act": Action,
-    "forget": c.Forgotten,
     "note": c.Noted,
 }
 """The kinds of lines beside jobs and marks, and what each says."""

@@ -12,7 +12,7 @@ from redrive.stores.contract import Moved, PurgeRule
 from redrive.stores.moving import apply_to
 from redrive.stores.refusals import no_job
 from redrive.stores.sql.notes import action_landed, record_action
-from redrive.stores.sql.outbox import Reports, SqlOutbox, remove_old, write_events
+from redrive.stores.sql.outbox import Reports, SqlOutbox, write_events
 from redrive.stores.sql.rows import readable_rows
 from redrive.stores.sql.tx import Row, Tx
 
@@ -122,7 +122,7 @@ class SqlActions(SqlOutbox):
                 write_events(tx, reports, ((job, None) for job in jobs))
             for statement in ("remove_attempts", "remove_rest", "remove_jobs"):
                 tx.run(statement, (numbers,))
-            remove_old(tx)
+            tx.run("remove_expired", (tx.now(),))
             return list(chosen.values())
 
         return self._write(work, durable=False)

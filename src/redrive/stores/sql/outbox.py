@@ -1,23 +1,21 @@
-"""Events for subscriptions, alerts that were sent, and plans."""
+"""Events for subscriptions, and plans."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from redrive.jobs.job import Job, State
 from redrive.jobs.reports import EventKind, events_of
 from redrive.stores._codec import encode
 from redrive.stores.outbox_verbs import (
-    ALERTS_KEPT,
     MOST_PLANS,
     PLAN_LASTS,
     SUBSCRIBED,
     OutboxEvent,
     PlannedJob,
-    SentAlert,
     StoredPlan,
     WaitingEvents,
     bounded,
@@ -74,7 +72,7 @@ class Reports:
 
 
 class SqlOutbox(SqlBase):
-    """The verbs about events, alerts and plans."""
+    """The verbs about events and plans."""
 
     _changes = 0  # how often subscriptions were changed here
     _known: tuple[int, float, Reports] = (-1, 0.0, Reports({}))
@@ -150,36 +148,6 @@ class SqlOutbox(SqlBase):
 
         return self._write(work, durable=False)
 
-    def claim_alert(
-        self,
-        group: int,
-        channel: str,
-        kind: str,
-        *,
-        every: float,
-        more: Mapping[str, object] | None = None,
-    ) -> bool:
-        """Return True to exactly one caller in `every` seconds; see the contract."""
-        text = encode(dict(more)) if more else None
-
-        def work(tx: Tx) -> Row | None:
-            tx.alone("alerts")
-            now = tx.now()
-            return tx.one("claim_alert", (group, channel, kind, now, text, now - every))
-
-        def landed(tx: Tx, claimed: Row | None) -> bool:
-            tx.alone("alerts")
-            return claimed is None or claimed in tx.all("alerts", (group,))
-
-        return self._write(work, durable=True, landed=landed) is not None
-
-    def alerts(self, group: int | None = None) -> list[SentAlert]:
-        """Return the alerts sent for a group, or for all, newest first."""
-        return [
-            SentAlert(of, channel, kind, at, json.loads(more) if more else {})
-            for of, channel, kind, at, more in self._read(lambda tx: tx.all("alerts", (group,)))
-        ]
-
     def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
         """Store a plan with its jobs; see the contract."""
         texts = list(enumerate(map(encode, bounded(chunks))))
@@ -227,13 +195,6 @@ def write_events(tx: Tx, reports: Reports, pairs: Iterable[Pair]) -> None:
     """Store what is reported of these changes, for those who subscribed to it."""
     if reports and (rows := reports.rows(pairs, tx.now())):
         tx.many("add_events", [(*row, row[3]) for row in rows])
-
-
-def remove_old(tx: Tx) -> None:
-    """Remove notes that have expired, and old alerts."""
-    now = tx.now()
-    tx.run("remove_expired", (now,))
-    tx.run("remove_alerts", (now - ALERTS_KEPT,))
 
 
 def _drop_plan(tx: Tx, plan_id: str) -> None:

@@ -45,18 +45,6 @@ UPDATE {schema}.outbox AS q
 SET due = g.column2, attempts = q.attempts + 1, holder = NULL, lease_end = NULL
 FROM (VALUES (?::int8, ?::float8)) AS g WHERE q.n = g.column1 AND q.holder = ?
 
--- name: claim_alert -- Store that an alert is sent, unless one like it was sent since a time.
-INSERT INTO {schema}.alerts AS a (cause, channel, kind, at, more) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (cause, channel, kind) DO UPDATE SET at = excluded.at, more = excluded.more
-WHERE a.at <= ? RETURNING cause, channel, kind, at, more
-
--- name: alerts -- The alerts sent for a group, or for all, newest first.
-SELECT cause, channel, kind, at, more FROM {schema}.alerts WHERE cause = coalesce(?::int8, cause)
-ORDER BY at DESC, cause, channel, kind
-
--- name: remove_alerts -- Remove the records of alerts from before a time.
-DELETE FROM {schema}.alerts WHERE at < ?
-
 -- name: add_plan -- The header of a plan.
 INSERT INTO {schema}.plans (id, created, expires, header) VALUES (?, ?, ?, ?)
 

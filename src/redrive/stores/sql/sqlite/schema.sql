@@ -89,10 +89,6 @@ CREATE INDEX outbox_in_order ON outbox (subscription, job, n);
 CREATE INDEX outbox_by_due ON outbox (due) WHERE holder IS NULL;
 CREATE INDEX outbox_leased ON outbox (lease_end) WHERE holder IS NOT NULL;
 
-CREATE TABLE alerts (
-    cause INTEGER NOT NULL, channel TEXT NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL, more TEXT,
-    PRIMARY KEY (cause, channel, kind)) STRICT, WITHOUT ROWID;
-
 CREATE TABLE acts (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, actor TEXT NOT NULL, verb TEXT NOT NULL, target TEXT NOT NULL,
     reason TEXT NOT NULL, done INTEGER NOT NULL, skipped INTEGER NOT NULL, detail TEXT) STRICT;

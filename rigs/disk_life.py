@@ -71,7 +71,6 @@ def picture(store: Store) -> Picture:
     records = store.group_records()
     return everything(store) | {
         "records": records,
-        "variants": {number: store.variants(number) for number in records},
         "curves": store.group_curve(3600, 24, records),
         "deaths": {lane: count.deaths for lane, count in counted(store).items() if count.deaths},
         "subscriptions": store.subscriptions(),

@@ -343,18 +343,15 @@ def test_marks_are_for_programs_too() -> None:
         assert app.desk.groups.mark("G1", resolved=False).status == "open"
 
 
-def test_the_group_command_shows_variants_and_resolves_one(empty: Shop) -> None:
-    card, bank = (replace(TIMEOUT, variant_text=text) for text in ("card expired", "bank refused"))
-    failures = {1: bank, 2: card, 3: card}
-    jobs = [replace(dead_letter(n, failure), failure=failure) for n, failure in failures.items()]
-    empty.add(*jobs)
-    text = empty.run("group", "G1").stdout
-    assert "variant\tG1.2\t2\t" in text
-    assert "\tcard expired\n" in text
-    done = empty.run("resolve", "G1.2", "--yes")
-    assert (done.exit_code, "marked" in done.stderr) == (0, False)
-    assert [empty.state_of(name(number)) for number in (1, 2, 3)] == [
-        "dead",
-        "resolved",
-        "resolved",
+def test_the_group_command_counts_the_messages_of_the_newest(empty: Shop) -> None:
+    messages = ["bank 7 refused", "card 11 expired", "card 12 expired"]
+    failures = [replace(TIMEOUT, message=message) for message in messages]
+    jobs = [dead_letter(n, failure) for n, failure in enumerate(failures, 1)]
+    empty.add(*[replace(job, failure=one) for job, one in zip(jobs, failures, strict=True)])
+    lines = empty.run("group", "G1").stdout.splitlines()
+    assert [line.split("\t")[1::2] for line in lines if line.startswith("message")] == [
+        ["2", "card * expired"],
+        ["1", "bank * refused"],
     ]
+    data = json.loads(empty.run("group", "G1", "--json").stdout)["data"]
+    assert [one["text"] for one in data["messages"]] == ["card * expired", "bank * refused"]

@@ -212,6 +212,6 @@ def test_several_groups_come_in_one_order_with_one_cursor(app: Redrive) -> None:
 
 def test_a_deed_takes_the_same_words(app: Redrive) -> None:
     assert [job.id for job in app.desk.resolve("error:Conn*").done] == ["JOB1"]
-    assert read(["G1", "g1", "G2"], {}).groups == [(1, None), (2, None)]
+    assert read(["G1", "g1", "G2"], {}).groups == [1, 2]
     with pytest.raises(UsageError, match="name the jobs"):
         app.desk.retry()

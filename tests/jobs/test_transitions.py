@@ -304,13 +304,13 @@ def test_the_verbs_of_people_are_all_here() -> None:
 
 def test_changes_and_nothing_else_make_the_next_job() -> None:
     """What no verb names stays as it is stored."""
-    dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1, variant=2)
+    dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1)
     changes = action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
     assert changed(
         dead, action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
     ).job == replace(dead, **changes)
     assert not {"died_at", "first_failed", "failure", "group", "lease", "run"} & changes.keys()
-    assert (dead.group, dead.variant) == (1, 2)
+    assert dead.group == 1
 
 
 def test_an_action_adds_its_number_and_the_newest_twenty_stay() -> None:
@@ -333,7 +333,7 @@ def test_jobs_that_change_alike_share_their_changes() -> None:
         (one.job, Settlement(Claim(one.job), verdict, make_attempt(one.job)))
         for one, verdict in zip(leased, verdicts, strict=True)
     ]
-    ends = settle_all(results, now=NOW + 1, place=lambda _: (1, None))
+    ends = settle_all(results, now=NOW + 1, place=lambda _: 1)
     assert ends[0].changes is ends[1].changes is not ends[2].changes
     assert [one.job for one in ends] == [
         settled(job, result.verdict, None, now=NOW + 1, group=None) for job, result in results
@@ -345,7 +345,7 @@ def test_a_batch_refuses_what_a_single_claim_or_end_refuses() -> None:
         claim_all([job_in(P), job_in(R)], holder="w", now=NOW, lease_end=9.0, boot="b")
     done = Settlement(Claim(job_in(D)), Completed(Reason.DONE))
     with pytest.raises(Refused):
-        settle_all([(job_in(R), done), (job_in(D), done)], now=NOW, place=lambda _: (None, None))
+        settle_all([(job_in(R), done), (job_in(D), done)], now=NOW, place=lambda _: None)
 
 
 def test_only_a_death_moves_the_time_of_death() -> None:
@@ -379,12 +379,6 @@ def test_a_delay_that_is_no_finite_number_is_refused(delay: float) -> None:
 def test_an_open_job_that_crashed_is_a_suspect_also_while_it_runs() -> None:
     assert {state for state in State if is_suspect(replace(job_in(state), crashes=1))} == {P, R}
     assert not any(is_suspect(job_in(state)) for state in State)
-
-
-def test_the_variant_is_told_by_the_attempt_and_not_kept_on_the_job() -> None:
-    failure = make_failure(variant_text="it is <n>")
-    job = settled(job_in(R), Retry(0), failure, now=NOW, group=1, variant=4)
-    assert job.failure == replace(failure, variant_text="")
 
 
 EVENTS: dict[str, dict[State, str]] = {

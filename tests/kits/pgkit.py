@@ -22,7 +22,7 @@ import psycopg
 from redrive.stores.postgres import PostgresStore
 
 _TABLES = (
-    *("jobs", "open", "ended", "attempts", "groups", "variants", "ticks", "lane_counts"),
+    *("jobs", "open", "ended", "attempts", "groups", "ticks", "lane_counts"),
     *("group_counts", "subscriptions", "outbox", "acts", "plans"),
     *("plan_chunks", "notes"),
 )

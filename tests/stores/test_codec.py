@@ -32,7 +32,6 @@ WHOLE = Failure(
     request_id="r-1",
     final=True,
     fingerprint="v1:0",
-    variant_text="slow down",
     title="RateLimitError: slow down",
 )
 

@@ -50,7 +50,7 @@ def ends(*verdicts: tuple[str, Verdict, bool], spent: Mapping[str, int] | None =
         failure = make_failure() if failed else None
         attempt = None if isinstance(verdict, Return) else make_attempt(job, failure, release="r2")
         results.append((job, Settlement(Claim(job), verdict, attempt)))
-    changes = settle_all(results, now=START + 1, place=lambda _: (7, 3))
+    changes = settle_all(results, now=START + 1, place=lambda _: 7)
     return counts_of(zip((result for _, result in results), changes, strict=True))
 
 
@@ -60,7 +60,7 @@ def record(number: int = 7, **fields: object) -> GroupRecord:
 
 def died(at: float, deaths: int = 1, group: int = 7, release: str | None = None) -> Tick:
     counts = Counts({"mail": LaneCount(deaths, 0, 0, deaths)}, {})
-    return Tick(at, counts._replace(groups={group: GroupCount(deaths, release, {})}))
+    return Tick(at, counts._replace(groups={group: GroupCount(deaths, release)}))
 
 
 def test_a_batch_counts_attempts_successes_first_failures_and_deaths() -> None:
@@ -72,7 +72,7 @@ def test_a_batch_counts_attempts_successes_first_failures_and_deaths() -> None:
         ("news", BAD, True),
     )
     assert counts.lanes == {"mail": LaneCount(4, 2, 2, 1), "news": LaneCount(1, 0, 1, 1)}
-    assert counts.groups == {7: GroupCount(2, "r2", {3: 2})}
+    assert counts.groups == {7: GroupCount(2, "r2")}
 
 
 def test_a_second_failure_of_a_life_is_no_first_one_and_a_returned_claim_counts_nothing() -> None:
@@ -81,17 +81,17 @@ def test_a_second_failure_of_a_life_is_no_first_one_and_a_returned_claim_counts_
 
 
 def test_an_added_job_counts_if_it_has_just_died_and_was_not_imported() -> None:
-    job = make_job("a", group=7, variant=0, release="r1")
+    job = make_job("a", group=7, release="r1")
     dead = replace(job, state=State.DEAD, reason=Reason.CAPTURED, died_at=START, finished=START)
-    assert counts_added([dead, job], START + 1).groups == {7: GroupCount(1, "r1", {0: 1})}
+    assert counts_added([dead, job], START + 1).groups == {7: GroupCount(1, "r1")}
     assert counts_added([dead], START + HOUR) == Counts({}, {})
     assert counts_added([replace(dead, origin={"format": "sync"})], START) == Counts({}, {})
 
 
 def test_counts_are_written_and_read_back() -> None:
-    counts = Counts({'a "b"\n': LaneCount(4, 2, 1, 1)}, {7: GroupCount(1, None, {0: 1, 20: 3})})
+    counts = Counts({'a "b"\n': LaneCount(4, 2, 1, 1)}, {7: GroupCount(1, None)})
     assert counts_from_json(counts_to_json(counts)) == counts
-    assert added(counts, counts).groups[7] == GroupCount(2, None, {0: 2, 20: 6})
+    assert added(counts, counts).groups[7] == GroupCount(2, None)
     for text in ("{}", "[]", '{"lanes":{"a":[1,2,3,4,5]},"groups":{}}', '{"lanes":0,"groups":{}}'):
         with pytest.raises((ValueError, TypeError, KeyError, AttributeError)):
             counts_from_json(text)

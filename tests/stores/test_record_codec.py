@@ -88,7 +88,6 @@ jobs = st.builds(
     actions=st.lists(st.integers(1, 2**62), max_size=3).map(tuple),
     release=maybe(text),
     group=maybe(number),
-    variant=maybe(number),
     event=maybe(text),
     run=maybe(st.integers(-9, 9)),
     resolution=maybe(
@@ -126,7 +125,7 @@ def test_a_job_that_simply_worked_has_neither_text() -> None:
 
 def test_a_dead_job_keeps_its_death_when_it_is_edited() -> None:
     job = claimed(make_job(), holder="w", now=START + 1, lease_end=9.0, boot="b")
-    dead = settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=START + 2, group=1, variant=3)
+    dead = settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=START + 2, group=1)
     edited = replace(dead, updated=START + 9, edits=1)
     assert again(edited) == edited
     assert (again(edited).died_at, at_of(edited)) == (START + 2, START + 9)

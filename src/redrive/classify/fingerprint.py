@@ -44,8 +44,6 @@ class Cause(NamedTuple):
 
     fingerprint: str
     title: str
-    variant_text: str
-    """The message with `*` for what varies: groups are split into variants by it."""
 
 
 def cause_of(
@@ -70,9 +68,8 @@ def cause_of(
         what = (detail, "" if outside else handler)
         known = place and _known_print(exc, message, place, what)
         fingerprint = known or _print(exc, message, None, what)
-    variant = without_ids(message, keep)
     function = place.tb_frame.f_code.co_name if place else ""
-    return Cause(fingerprint, _title(type_name(exc), variant, function), variant)
+    return Cause(fingerprint, _title(type_name(exc), without_ids(message, keep), function))
 
 
 def _known_print(
@@ -127,8 +124,7 @@ def of_text(
     name, text = safe_text(type_name), error_text(message, limit=MESSAGE_READ)
     where = ("", "", without_literals(normalise(text)))
     fingerprint = _digest(where, name, "", (), "" if outside else handler)
-    variant = without_ids(text, keep)
-    return Cause(fingerprint, _title(name, variant, ""), variant)
+    return Cause(fingerprint, _title(name, without_ids(text, keep), ""))
 
 
 @lru_cache(maxsize=512)  # few causes make up nearly all failures

@@ -1,4 +1,4 @@
-"""Messages without what differs between failures of one cause: for fingerprints, titles and variants."""
+"""Messages without what differs between failures of one cause: for fingerprints and titles."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _act(cli: Cli, verb: Verb, options: dict[str, Any]) -> None:
 
 
 def _mark(cli: Cli, desk: Desk, plan: Plan, reason: str, seen: float) -> None:
-    """Mark the groups whose jobs were all closed or reopened; a variant does not mark its group."""
+    """Mark the groups whose jobs were all closed or reopened."""
     for number in plan.whole_groups:
         mark(cli, desk, number, resolved=plan.verb == "resolve", reason=reason, at=seen)
 

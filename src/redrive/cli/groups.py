@@ -14,10 +14,9 @@ from redrive.cli.output import Facts, Line, Part, Table, View, fields
 from redrive.desk import lists
 from redrive.desk.desk import Desk
 from redrive.desk.documents import (
-    job_document,
     scope_document,
     seen_document,
-    whole_group_document,
+    shared_document,
     with_trends,
 )
 from redrive.desk.shared_facts import ATTEMPTS, FEWEST, SharedFacts, shared_facts
@@ -129,25 +128,21 @@ def _move(ctx: click.Context, name: str, action: str, options: dict[str, Any]) -
 
 def _view(desk: Desk, group: Group) -> View:
     (seen,) = with_trends(desk, [group])
-    whole = whole_group_document(desk, seen)
     facts = shared_facts(desk, group)
-    shared = [fact._asdict() for fact in facts.facts]
-    newest = [job_document(job) for job in facts.dead[:SAMPLES]]
-    data = {
-        **whole,
-        "shared": shared,
-        "shared_of": len(facts.dead),
-        "completed_of": facts.completed,
-        "newest": newest,
-    }
+    shared = shared_document(facts, seen.now, newest=SAMPLES)
+    data = {**seen_document(seen), **shared}
+    messages = shared["messages"]
+    sample = f"of the {len(facts.dead):,} newest of {group.jobs:,} dead jobs"
     parts: list[Part] = [
         Facts(views.GROUP, data),
         Facts(views.GROUP_MORE, data, sparse=True),
-        Table(
-            views.VARIANTS, whole["variants"], f"Messages, selected as {group.name}.1", "variant"
+        *(
+            [Table(views.MESSAGES, messages, f"Messages {sample}", "message")]
+            if messages[1:]
+            else []
         ),
-        Table(_SHARED, shared, _compared(facts, group), "shared"),
-        Table(views.NEWEST, newest, "Newest", "newest"),
+        Table(_SHARED, shared["shared"], _compared(facts, group), "shared"),
+        Table(views.NEWEST, shared["newest"], "Newest", "newest"),
     ]
     return View(data, parts, now=seen.now)
 

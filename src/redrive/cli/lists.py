@@ -71,7 +71,7 @@ def list_(
 ) -> None:
     """List jobs, newest first; a job must match every word and filter.
 
-    SELECTOR: ids, groups (G7, G7.2), runs (R12), - for ids on standard input, and words such as
+    SELECTOR: ids, groups (G7), runs (R12), - for ids on standard input, and words such as
     state:dead handler:mail.* lane: category: error:Timeout* status:503 age:>2h attempts:>=5
     release:<1.8 tag: key: payload.customer.id:42 "free text". A comma separates alternatives, a minus
     before a word excludes what it matches; put such a word after --.

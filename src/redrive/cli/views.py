@@ -134,7 +134,7 @@ GROUP_MORE = fields(
 )
 
 
-VARIANTS = fields("variant:id deaths:number last_seen=last:time text=message:main")
+MESSAGES = fields("jobs:number last_seen=last:time text=message:main")
 
 
 def left_out(run: Document) -> int:

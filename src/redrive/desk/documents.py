@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from redrive.desk import shapes
 from redrive.jobs.clock import iso
-from redrive.jobs.groups import Variant
 from redrive.jobs.job import Action, Attempt, Failure, Group, Job
 from redrive.payloads.masking import loads
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:  # who lists jobs does not wait for runs
     from redrive.desk.desk import Desk
     from redrive.desk.jobs import Scope
     from redrive.desk.lanes import LanePause, LiveWorker
+    from redrive.desk.shared_facts import SharedFacts
     from redrive.runs.run_records import Counts, Run, Spec
 
 T = TypeVar("T")
@@ -102,20 +102,17 @@ def _past(at: float | None, now: float) -> str | None:
     return None if at is None else iso(min(at, now))
 
 
-def whole_group_document(desk: Desk, row: Seen) -> shapes.WholeGroup:
-    """Return a group with its different messages."""
-    variants = desk.groups.variants(row.group)
-    shown = [_variant_document(row, variant) for variant in variants]
-    return {**seen_document(row), "variants": shown}
-
-
-def _variant_document(row: Seen, variant: Variant) -> shapes.Variant:
-    """Return a variant, named as selectors take it: G7.2."""
+def shared_document(facts: SharedFacts, now: float, *, newest: int) -> shapes.Shared:
+    """Return what the dead jobs of a group share, their messages, and the newest of them."""
     return {
-        "variant": f"{row.group.name}.{variant.number}",
-        "text": variant.text if variant.number else "all other messages",
-        "deaths": variant.deaths,
-        "last_seen": _past(variant.last_seen, row.now),
+        "messages": [
+            {"text": one.text, "jobs": one.jobs, "last_seen": iso(min(one.last_seen, now))}
+            for one in facts.messages
+        ],
+        "shared": [cast("shapes.SharedFact", fact._asdict()) for fact in facts.facts],
+        "shared_of": len(facts.dead),
+        "completed_of": facts.completed,
+        "newest": [job_document(job) for job in facts.dead[:newest]],
     }
 
 

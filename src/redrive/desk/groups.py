@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from redrive.desk import search
 from redrive.desk.selection import Filters, Target, group_number, read
 from redrive.jobs import checks
-from redrive.jobs.groups import GroupRecord, Span, Variant
+from redrive.jobs.groups import GroupRecord, Span
 from redrive.jobs.job import Group, State
 from redrive.payloads.masked_jobs import seen_group, seen_record
 from redrive.payloads.masking import mask_text
@@ -60,11 +60,6 @@ class Groups:
         The oldest comes first. Jobs that were retried or purged since count too.
         """
         return self._backend.store.group_curve(*checks.curve(span, number), groups)
-
-    def variants(self, which: int | str | Group) -> list[Variant]:
-        """Return the messages of a group in normal form, with their deaths, most first."""
-        variants = self._backend.store.variants(group_number(which))
-        return [variant._replace(text=mask_text(variant.text)) for variant in variants]
 
     def records(self, numbers: Collection[int] | None = None) -> dict[int, GroupRecord]:
         """Return what is stored of these groups beside their jobs, or of all, by number."""

@@ -87,8 +87,7 @@ class Plan:
         """Groups whose jobs are all meant, so that the group itself is marked as resolved or open."""
         narrowed = self.selection.filters or self.selection.terms
         marks = self.verb in {"resolve", "reopen"} and not narrowed
-        groups = self.selection.groups if marks else []
-        return [number for number, variant in groups if variant is None]
+        return self.selection.groups if marks else []
 
     def take(self, job: Job) -> None:
         """Add a job that the action can take."""

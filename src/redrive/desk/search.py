@@ -236,11 +236,9 @@ def _until(ends: float, store: Store, query: Query, looked: list[int]) -> Iterat
 
 
 def _queries(selection: Selection) -> list[Query]:
-    """Return the queries for the store: one for each group or variant."""
+    """Return the queries for the store: one for each group."""
     base = query_of(**selection.filters)
-    return [replace(base, group=one, variant=variant) for one, variant in selection.groups] or [
-        base
-    ]
+    return [replace(base, group=number) for number in selection.groups] or [base]
 
 
 def _size(store: Store, queries: Sequence[Query]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar, Unpack
 
 from redrive.desk import selectors
-from redrive.desk.selectors import Place, Term, no_job
+from redrive.desk.selectors import Term, no_job
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
@@ -62,7 +62,6 @@ def query_of(**filters: Unpack[Filters]) -> Query:
     for name, value in filters.items():
         _check_filter(name, value)
     category = filters.get("category")
-    group, variant = _place(filters["group"]) if "group" in filters else (None, None)
     older, newer = filters.get("older_than"), filters.get("newer_than")
     return Query(
         handler=filters.get("handler", ""),
@@ -75,8 +74,7 @@ def query_of(**filters: Unpack[Filters]) -> Query:
         text=filters.get("text", ""),
         states=_states(filters.get("state", ())),
         category=None if category is None else _word(Category, category, "category"),
-        group=group,
-        variant=variant,
+        group=group_number(filters["group"]) if "group" in filters else None,
         older_than=None if older is None else durations.seconds(older, name="older_than"),
         newer_than=None if newer is None else durations.seconds(newer, name="newer_than"),
     )
@@ -121,12 +119,6 @@ def group_number(value: int | str | Group) -> int:
     raise UsageError(f"{value!r} is not a group; groups are named G1, G2 …: see `redrive groups`")
 
 
-def _place(value: int | str | Group) -> Place:
-    """Return the numbers of a group and its variant, written as 7, "G7" or "G7.2"."""
-    place = selectors.group_place(value) if isinstance(value, str) else None
-    return place or (group_number(value), None)
-
-
 def no_run(number: int) -> JobNotFound:
     """Return the error for a run that is not remembered."""
     return JobNotFound(f"no run R{number}; `redrive run` lists the runs that are remembered")
@@ -138,8 +130,8 @@ class Selection:
 
     ids: list[str] = field(default_factory=list[str])
     """What names a job (see `job_id`); if there are any, nothing else is asked."""
-    groups: list[Place] = field(default_factory=list[Place])
-    """Any of these groups or variants, which share no job; none is all."""
+    groups: list[int] = field(default_factory=list[int])
+    """Any of these groups; none is all."""
     filters: Filters = field(default_factory=Filters)
     """For the store."""
     terms: list[Term] = field(default_factory=list[Term])
@@ -230,7 +222,7 @@ def read(
         if isinstance(target, Job):
             selection.ids.append(target.id)
         elif isinstance(target, Group):
-            selection.groups.append((target.number, None))
+            selection.groups.append(target.number)
         else:
             what = "a target (a job, its id, a group, or words of a selector)"
             terms += selectors.parse(checks.text(target, what))
@@ -243,8 +235,7 @@ def read(
         raise UsageError("use ids, or groups and filters, not both: an id already names its job")
     if selection.groups and "group" in selection.filters:
         raise UsageError("name the group once: G7 or group=7")
-    named = dict.fromkeys(selection.groups)
-    selection.groups = [one for one in named if one[1] is None or (one[0], None) not in named]
+    selection.groups = list(dict.fromkeys(selection.groups))
     return selection
 
 
@@ -274,7 +265,7 @@ def _take_terms(selection: Selection, terms: list[Term], usual: Iterable[State])
         if term.name == "id" and not term.negated:
             selection.ids += term.values
         elif term.name == "group" and not term.negated:
-            selection.groups += selectors.group_places(term)
+            selection.groups += selectors.numbers(term)
         elif term.name == "age":
             _take_age(selection.filters, term)
         elif term.name != "state" and not _take_filter(selection.filters, term):

@@ -1,6 +1,6 @@
 """The selector grammar: what people type to select jobs, the same for every verb.
 
-    01J9ZQ4B  order:42  G7  G7.2  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
+    01J9ZQ4B  order:42  G7  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
     action:A17  release:<1.8.3  tag:vip  payload.customer.id:42  "free text"  -lane:mail
 
 Spaces separate words, and all must hold; a comma separates alternatives, `*` matches anything, `-`
@@ -26,8 +26,6 @@ from redrive.payloads.secret_names import is_secret_name
 from redrive.payloads.wildcards import matches
 
 Check = Callable[[Job], bool]
-Place = tuple[int, int | None]
-"""The numbers of a group and of a variant; None is the whole group."""
 LONGEST = 2000  # characters of a selector, and of any one filter
 MOST_TERMS = 50
 MOST_STARS = 20  # in one word
@@ -44,7 +42,7 @@ _WORD = re.compile(
     r'(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"]\S*)?))(?=\s|$)'
 )
 _SIGN = re.compile(r">=|<=|>|<|=|")
-_GROUP = re.compile(r"[Gg]([0-9]{1,9})(\.[0-9]{1,2})?")
+_GROUP = re.compile(r"[Gg]([0-9]{1,9})")
 _RUN = re.compile(r"[Rr]([0-9]{1,9})")
 _ACTION = re.compile(r"[Aa]([0-9]{1,9})")
 _PLAIN = re.compile(r"[0-9]{1,9}")
@@ -61,7 +59,7 @@ _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le,
 }
 OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">"}
-_NAMES = {"group": (_GROUP, "G7 or G7.2"), "run": (_RUN, "R12"), "action": (_ACTION, "A17")}
+_NAMES = {"group": (_GROUP, "G7"), "run": (_RUN, "R12"), "action": (_ACTION, "A17")}
 _COUNTS = ("attempts", "redrives", "crashes", "edits")
 _TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
     "state": lambda job: (job.state,),
@@ -244,22 +242,8 @@ def no_job(text: str) -> str:
 
 
 def numbers(term: Term) -> tuple[int, ...]:
-    """Return the numbers of runs or actions."""
-    return tuple(int(value.lstrip("RrAa")) for value in term.values)
-
-
-def group_places(term: Term) -> list[Place]:
-    """Return the numbers of groups and, of G7.2, the number of the variant."""
-    return [place for place in map(group_place, term.values) if place is not None]
-
-
-def group_place(text: str) -> Place | None:
-    """Return the numbers of a group written as 7, G7 or G7.2; None for any other text."""
-    match = _GROUP.fullmatch(text) or _PLAIN.fullmatch(text)
-    if match is None:
-        return None
-    number, _, variant = text.lstrip("Gg").partition(".")
-    return int(number), int(variant) if variant else None
+    """Return the numbers of groups, runs or actions."""
+    return tuple(int(value.lstrip("GgRrAa")) for value in term.values)
 
 
 def check(term: Term) -> Check:
@@ -275,8 +259,7 @@ def _question(term: Term) -> Check:
     if name == "text":
         return lambda job: contains(job, term.values[0].casefold())
     if name == "group":
-        places = group_places(term)
-        return lambda job: (job.group, None) in places or (job.group, job.variant) in places
+        return lambda job: job.group in numbers(term)
     if name == "run":
         return lambda job: job.run is not None and abs(job.run) in numbers(term)
     if name == "action":

@@ -106,15 +106,6 @@ class PlainGroup(TypedDict):
     fingerprint: str
 
 
-class Variant(TypedDict):
-    """Deaths of a group whose messages have one normal form."""
-
-    variant: str
-    text: str
-    deaths: int
-    last_seen: str | None
-
-
 class Trend(TypedDict):
     """Numbers of deaths, the oldest span first."""
 
@@ -140,12 +131,6 @@ class Group(PlainGroup):
     deaths_last_hour: int
     deaths_last_10_minutes: int
     deaths_last_day: Trend
-
-
-class WholeGroup(Group):
-    """A group with its different messages, most deaths first."""
-
-    variants: list[Variant]
 
 
 class Left(TypedDict):
@@ -202,9 +187,18 @@ class SharedFact(TypedDict):
     completed: float | None
 
 
-class Shared(TypedDict):
-    """What the newest dead jobs of a group share, and some of them."""
+class Message(TypedDict):
+    """A message that some of the newest dead jobs of a group have, with `*` for numbers and ids."""
 
+    text: str
+    jobs: int
+    last_seen: str | None
+
+
+class Shared(TypedDict):
+    """What the newest dead jobs of a group share, their messages, and some of them."""
+
+    messages: list[Message]
     shared: list[SharedFact]
     shared_of: int
     completed_of: int

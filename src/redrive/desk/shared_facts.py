@@ -1,4 +1,4 @@
-"""Shared facts: what is more common among the dead jobs of a group than among completed ones.
+"""Shared facts: what is more common among the dead jobs of a group than among completed ones; its messages.
 
 The baseline are completed jobs of the same handlers. Masked values never take part, nor does a field
 that is masked in any job.
@@ -43,10 +43,22 @@ class SharedFact(NamedTuple):
     """The part of the completed jobs that have it; None without a baseline."""
 
 
+class Message(NamedTuple):
+    """A message of a group, with `*` for numbers and ids."""
+
+    text: str
+    jobs: int
+    """How many of the newest dead jobs have it."""
+    last_seen: float
+    """When the last of them died."""
+
+
 class SharedFacts(NamedTuple):
-    """The facts of a group, and of how many jobs they are known."""
+    """The facts and messages of a group, and of how many jobs they are known."""
 
     facts: list[SharedFact]
+    messages: list[Message]
+    """The most common first."""
     dead: list[Job]
     completed: int
 
@@ -58,7 +70,20 @@ def shared_facts(desk: Desk, group: Group) -> SharedFacts:
     facts = compared(*([_facts_of(job, group) for job in jobs] for jobs in (dead, completed)))
     facts += compared(_last_attempts(desk, dead), _last_attempts(desk, completed))
     facts.sort(key=lambda fact: ((fact.completed or 0.0) - fact.share, fact.fact))
-    return SharedFacts(facts[:MOST], dead, len(completed))
+    return SharedFacts(facts[:MOST], _messages(dead), dead, len(completed))
+
+
+def _messages(dead: Iterable[Job]) -> list[Message]:
+    from redrive.classify.message_text import without_ids  # noqa: PLC0415 - lists do without
+
+    found: dict[str, list[float]] = {}
+    for job in dead:
+        if (failure := job.failure) is not None:
+            keep = (failure.code or "", str(failure.status or ""))
+            died = job.updated if job.died_at is None else job.died_at
+            found.setdefault(without_ids(failure.message, keep), []).append(died)
+    messages = [Message(text, len(times), max(times)) for text, times in found.items()]
+    return sorted(messages, key=lambda one: (-one.jobs, -one.last_seen, one.text))[:MOST]
 
 
 def compared(dead: Facts, completed: Facts) -> list[SharedFact]:

@@ -1,4 +1,4 @@
-"""What is known of a group beside its jobs: its record, its variants, and counts over time.
+"""What is known of a group beside its jobs: its record, and counts over time.
 
 Everything here is frozen data. A group's record outlives its jobs: it counts every death, also of jobs
 that were retried or purged since.
@@ -13,8 +13,6 @@ Span = Literal[60, 3600]
 """The width of a time bucket in seconds: minutes are kept for a day, hours for 30 days."""
 
 GroupStatus = Literal["open", "resolved", "regressed"]
-
-MOST_VARIANTS = 20  # how many variants of a group have numbers of their own; all others count as 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +64,6 @@ SET_BY_PEOPLE = frozenset(
     {"resolved", "resolved_by", "reason", "owner", "note", "noted", "noted_by"}
 )
 """The fields of a group's record that people change, by `Store.change_group`."""
-
-
-class Variant(NamedTuple):
-    """Deaths of one group whose messages have one normal form."""
-
-    number: int
-    """1 to MOST_VARIANTS in the order they were first seen; 0 counts all others."""
-    text: str
-    """The message in normal form; empty for 0."""
-    deaths: int
-    last_seen: float | None
 
 
 class LaneCount(NamedTuple):

@@ -104,8 +104,6 @@ class Failure:  # without slots: see `records`
     """Failures with the same one are of one group."""
     title: str = ""
     """One line naming the cause; the group of this fingerprint carries it."""
-    variant_text: str = ""
-    """The message in normal form, which tells the variants of a group apart; not kept on the job."""
 
     def __repr__(self) -> str:
         return _shown(self, self, "status")
@@ -192,7 +190,7 @@ class Job:  # without slots: see `records`
     """When it last became a dead letter. Actions such as retry, resolve, reopen and edit keep it."""
     first_failed: float | None = None
     failure: Failure | None = None
-    """The last failure, without its traceback and variant (those are in the attempt)."""
+    """The last failure, without its traceback (that is in the attempt)."""
     lease: int = 0
     """How often it was leased; never goes back, so a late worker's number is always stale."""
     holder: str | None = None
@@ -207,8 +205,6 @@ class Job:  # without slots: see `records`
     """The release that ran its last failed attempt; None if that is not known."""
     group: int | None = None
     """The number of its group: jobs that failed of one cause."""
-    variant: int | None = None
-    """Which variant of its group it is: 1 to 20; 0 is any other, None if the group has none."""
     event: str | None = None
     """The id of the event that it was submitted for."""
     run: int | None = None

@@ -40,8 +40,8 @@ Verb = Literal["retry", "resolve", "discard", "reopen", "enlist"]
 Changes = dict[str, object]
 """The fields of a job that change, and their new values. Read only: several jobs may share one."""
 
-Place = Callable[[Failure], tuple[int | None, int | None]]
-"""Returns the numbers of a failure's group and variant; the store gives them."""
+Place = Callable[[Failure], int | None]
+"""Returns the number of a failure's group; the store gives it."""
 
 _RUNS = "is running now; wait for it to end"
 
@@ -121,7 +121,6 @@ class EndFacts(TypedDict, total=False):
     """What the store and the attempt add to the end of a claim."""
 
     group: Required[int | None]
-    variant: int | None
     max_attempts: int | None
     release: str | None
     """The release of the program that ran the attempt."""
@@ -143,8 +142,7 @@ def end_changes(
     }
     if failure is not None:
         changes |= _counted(job, failure, now)
-        changes |= {"group": facts["group"], "variant": facts.get("variant")}
-        changes |= {"failed_release": facts.get("release")}
+        changes |= {"group": facts["group"], "failed_release": facts.get("release")}
     fails = job.failed_in_run or (failure is not None and (job.run or 0) > 0)
     return changes | _marked(job, failed_in_run=fails and state is State.PENDING)
 
@@ -168,9 +166,9 @@ def settle_all(
         failure = attempt.failure if attempt else None
         most = result.max_attempts or job.max_attempts
         if type(verdict) is not Completed or failure is not None:
-            group, variant = place(failure) if failure else (None, None)
+            group = place(failure) if failure else None
             release = attempt.release if attempt else None
-            facts = EndFacts(group=group, variant=variant, max_attempts=most, release=release)
+            facts = EndFacts(group=group, max_attempts=most, release=release)
             changes = end_changes(job, verdict, failure, now=now, **facts)
         else:
             end = verdict.reason._value_, verdict.detail, most
@@ -214,7 +212,7 @@ def _counted(job: Job, failure: Failure, now: float) -> Changes:
         "spent": {**job.spent, failure.category.value: job.spent.get(failure.category, 0) + 1},
         "crashes": job.crashes + (failure.category is Category.CRASH),
         "first_failed": now if job.first_failed is None else job.first_failed,
-        "failure": altered(failure, traceback="", variant_text=""),
+        "failure": altered(failure, traceback=""),
     }
 
 

@@ -70,8 +70,6 @@ class Query:
     lane: str = ""
     category: Category | None = None
     group: int | None = None
-    variant: int | None = None
-    """A variant of the group; asks nothing without one."""
     tag: str = ""
     key: str = ""
     event: str = ""
@@ -216,7 +214,7 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
         payloads (after an edit: the original) are equal as JSON; else KeyConflict, and nothing of the
         call is stored. Times are finite and ordinals of a history grow: the caller sees to it.
 
-        `group` and `variant` are set here: a job with a failure joins the group of its fingerprint. A
+        `group` is set here: a job with a failure joins the group of its fingerprint. A
         job that has just died counts as a death (`reports.is_new_death`); imported ones do not. `lease`
         is raised to at least the last ordinal. `within` is the caller's transaction (PostgreSQL).
         """

@@ -17,7 +17,7 @@ from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple, get_args
 
-from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
+from redrive.jobs.groups import GroupRecord, LaneCount, Span
 from redrive.jobs.job import Job, Settlement, State
 from redrive.jobs.reports import is_new_death
 from redrive.jobs.transitions import Changed
@@ -42,8 +42,6 @@ class GroupCount(NamedTuple):
     deaths: int
     release: str | None
     """The release of the last of them that is known."""
-    variants: Mapping[int, int]
-    """Deaths by variant; those without one are left out."""
 
 
 class Counts(NamedTuple):
@@ -102,10 +100,8 @@ def last_release(job: Job) -> str | None:
 def _count_death(groups: dict[int, GroupCount], job: Job, release: str | None) -> None:
     if job.group is None:
         return
-    deaths, last, variants = groups.get(job.group, GroupCount(0, None, {}))
-    if job.variant is not None:
-        variants = {**variants, job.variant: variants.get(job.variant, 0) + 1}
-    groups[job.group] = GroupCount(deaths + 1, release or last, variants)
+    deaths, last = groups.get(job.group, GroupCount(0, None))
+    groups[job.group] = GroupCount(deaths + 1, release or last)
 
 
 def added(*some: Counts) -> Counts:
@@ -118,17 +114,13 @@ def added(*some: Counts) -> Counts:
             for place, number in enumerate(numbers):
                 sums[place] += number
         for number, count in counts.groups.items():
-            deaths, release, variants = groups.get(number, GroupCount(0, None, {}))
-            both = {
-                key: variants.get(key, 0) + count.variants.get(key, 0)
-                for key in (*variants, *count.variants)
-            }
-            groups[number] = GroupCount(deaths + count.deaths, count.release or release, both)
+            deaths, release = groups.get(number, GroupCount(0, None))
+            groups[number] = GroupCount(deaths + count.deaths, count.release or release)
     return Counts({lane: LaneCount(*sums) for lane, sums in lanes.items()}, groups)
 
 
 def counts_to_json(counts: Counts) -> str:
-    """Write counts as a tick keeps them: {"lanes":{"mail":[9,8,1,1]},"groups":{"7":[1,"r2",{"3":1}]}}."""
+    """Write counts as a tick keeps them: {"lanes":{"mail":[9,8,1,1]},"groups":{"7":[1,"r2"]}}."""
     return encode({"lanes": counts.lanes, "groups": counts.groups})
 
 
@@ -142,10 +134,8 @@ def counts_from_dict(data: dict[str, dict[str, Any]]) -> Counts:
     return Counts(
         {lane: LaneCount(*map(int, numbers)) for lane, numbers in data["lanes"].items()},
         {
-            int(number): GroupCount(
-                int(deaths), release, {int(key): int(one) for key, one in variants.items()}
-            )
-            for number, (deaths, release, variants) in data["groups"].items()
+            int(number): GroupCount(int(deaths), release)
+            for number, (deaths, release) in data["groups"].items()
         },
     )
 
@@ -231,14 +221,12 @@ def start_of(at: float, span: int) -> int:
 
 
 class Folded(NamedTuple):
-    """What some ticks come to: additions to buckets and variants, and new records of groups."""
+    """What some ticks come to: additions to buckets, and new records of groups."""
 
     lanes: Mapping[tuple[int, int, str], LaneCount]
     """To add, by span, start and lane."""
     groups: Mapping[tuple[int, int, int], int]
     """Deaths to add, by span, start and group."""
-    variants: Mapping[tuple[int, int], tuple[int, float]]
-    """Deaths to add and the time of the last, by group and variant."""
     records: Mapping[int, GroupRecord]
     """The groups that changed, whole; only fields that deaths write differ."""
 
@@ -259,7 +247,6 @@ def folded(
     """
     lane_sums: dict[tuple[int, int, str], LaneCount] = {}
     group_sums: dict[tuple[int, int, int], int] = {}
-    variants: dict[tuple[int, int], tuple[int, float]] = {}
     changed: dict[int, GroupRecord] = {}
     lane_limit, group_limit = _Limit(MOST_LANES, lanes), _Limit(MOST_GROUPS, groups)
     for at, counts in sorted(
@@ -277,22 +264,7 @@ def folded(
             record = changed.get(number) or records.get(number)
             if record is not None:
                 changed[number] = after_deaths(record, count, at)
-            for variant, deaths in count.variants.items():
-                before, last = variants.get((number, variant), (0, at))
-                variants[number, variant] = before + deaths, max(last, at)
-    return Folded(lane_sums, group_sums, variants, changed)
-
-
-def with_deaths(known: Mapping[int, Variant], added: Folded, group: int) -> list[Variant]:
-    """Return the variants of a group with deaths added: most deaths first, those without a number last."""
-    found = dict(known)
-    for (number, variant), (deaths, last) in added.variants.items():
-        if number == group:
-            before = found.get(variant, Variant(variant, "", 0, None))
-            seen = last if before.last_seen is None else max(before.last_seen, last)
-            found[variant] = before._replace(deaths=before.deaths + deaths, last_seen=seen)
-    shown = [one for one in found.values() if one.number or one.deaths]
-    return sorted(shown, key=lambda one: (one.number == 0, -one.deaths, one.number))
+    return Folded(lane_sums, group_sums, changed)
 
 
 def after_deaths(record: GroupRecord, count: GroupCount, at: float) -> GroupRecord:

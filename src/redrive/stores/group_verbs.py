@@ -1,14 +1,14 @@
 """The part of the store contract about groups and counts over time.
 
 **Counts.** `settle` counts what took: attempts, successes, first failures and deaths per lane, deaths per
-group and variant; `add` counts jobs that have just died. Deaths are stored with the jobs, in the same
+group; `add` counts jobs that have just died. Deaths are stored with the jobs, in the same
 transaction. The other counts may wait in the process for up to a second, and until `close` or `fold`: a
 kill -9 may lose them. All readers see what has been written, folded or not; readers of the process that
 counted also see what waits there. The rules are in `stores.counting`.
 
-**Groups.** A failure belongs to the group of its fingerprint; else to a new group, whose `first_seen` and `first_release` are those of this failure. Its variant is that of its `variant_text` in
-the group: the next number up to MOST_VARIANTS, then 0; None without a text. Numbers never change and are
-never used again, so they may be cached. A group's record stays when its last job is purged.
+**Groups.** A failure belongs to the group of its fingerprint; else to a new group, whose `first_seen` and
+`first_release` are those of this failure. Numbers never change and are never used again, so they may be
+cached. A group's record stays when its last job is purged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 
-from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
+from redrive.jobs.groups import GroupRecord, LaneCount, Span
 from redrive.jobs.job import Action
 
 
@@ -28,13 +28,6 @@ class GroupVerbs(ABC):
         """Return the records of these groups by number, or of all; unknown numbers are left out.
 
         Deaths that are not folded yet are part of it.
-        """
-
-    @abstractmethod
-    def variants(self, group: int) -> list[Variant]:
-        """Return the variants of a group, most deaths first, then by number; those not folded too.
-
-        Number 0, all others, comes last, and only if it has deaths.
         """
 
     @abstractmethod
@@ -66,7 +59,7 @@ class GroupVerbs(ABC):
 
     @abstractmethod
     def fold(self) -> bool:
-        """Add counts that were written to the buckets, groups and variants, and remove old buckets.
+        """Add counts that were written to the buckets and groups, and remove old buckets.
 
         Returns False if another process is at it. What counts wait in this process are written
         first. Each count is added once, however often this is interrupted and repeated. Workers call

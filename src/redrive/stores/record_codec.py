@@ -30,7 +30,7 @@ from redrive.stores._codec import (
 
 COLUMNS = (
     "id", "state", "lane", "handler", "created", "due", "updated", "attempts", "lease",
-    "max_attempts", "key", "event", "first_failed", "group", "variant", "run", "holder",
+    "max_attempts", "key", "event", "first_failed", "group", "run", "holder",
     "lease_end", "boot", "payload", "original",
 )  # fmt: skip
 """The fields of a job that are columns of some table, by their names in `Job`."""

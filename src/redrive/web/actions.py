@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from msgspec import UNSET, to_builtins
 
@@ -22,8 +22,8 @@ from redrive.desk.documents import (
     run_document,
     scope_document,
     seen_document,
+    shared_document,
     whole_document,
-    whole_group_document,
     with_trends,
 )
 from redrive.desk.shared_facts import shared_facts
@@ -194,19 +194,14 @@ def shared(call: Call) -> shapes.Shared:
     """Return what the newest dead jobs of a group share, compared with completed jobs."""
     desk = call.app.desk
     facts = shared_facts(desk, desk.groups.get(call.path["group"]))
-    return {
-        "shared": [cast("shapes.SharedFact", fact._asdict()) for fact in facts.facts],
-        "shared_of": len(facts.dead),
-        "completed_of": facts.completed,
-        "newest": [job_document(job) for job in facts.dead[:_NEWEST]],
-    }
+    return shared_document(facts, desk.store.now(), newest=_NEWEST)
 
 
-def group(call: Call) -> shapes.WholeGroup:
-    """Return one group, its recent deaths, its messages, and what people noted about it."""
+def group(call: Call) -> shapes.Group:
+    """Return one group, its recent deaths, and what people noted about it."""
     desk = call.app.desk
     (seen,) = with_trends(desk, [desk.groups.get(call.path["group"])])
-    return whole_group_document(desk, seen)
+    return seen_document(seen)
 
 
 def mark(call: Call, body: messages.Mark) -> shapes.Group:

@@ -10,11 +10,11 @@ import pytest
 from kit import START, make_action, make_attempt, make_failure
 from redrive.errors import JobNotFound, KeyConflict, UsageError
 from redrive.jobs.groups import GroupRecord
-from redrive.jobs.job import Retry, State
+from redrive.jobs.job import State
 from redrive.stores.contract import PurgeRule, Query, Store
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
-from stores.contract.verbs import DEAD, add_one, captured, claim_one, fail, get, kill, move, settle
+from stores.contract.verbs import DEAD, add_one, captured, claim_one, fail, kill, move, settle
 
 DAY = 86400.0
 
@@ -40,7 +40,6 @@ def resolve(store: Store, number: int, at: float) -> GroupRecord:
 def test_an_empty_store_has_no_records(store: Store) -> None:
     assert store.group_records() == {}
     assert store.group_records([1, 2]) == {}
-    assert store.variants(1) == []
 
 
 def test_a_failure_makes_a_group_that_nobody_died_of(store: Store, clock: ManualClock) -> None:
@@ -112,18 +111,13 @@ def test_a_repeated_add_counts_once(store: Store) -> None:
 
 def test_folding_changes_no_answer(store: Store, clock: ManualClock) -> None:
     for n in range(3):
-        kill(store, f"a{n}", make_failure(variant_text="x"))
-        kill(store, f"b{n}", make_failure("quota", variant_text=f"y{n}"))
+        kill(store, f"a{n}")
+        kill(store, f"b{n}", make_failure("quota"))
         clock.advance(61)
-        before = _told(store)
+        before = store.group_records()
         assert store.fold() is True
-        assert _told(store) == before
+        assert store.group_records() == before
     assert [one.deaths for one in store.group_records().values()] == [3, 3]
-
-
-def _told(store: Store) -> tuple[object, ...]:
-    records = store.group_records()
-    return records, [store.variants(number) for number in sorted(records)]
 
 
 def test_only_the_records_asked_for_are_given(store: Store) -> None:
@@ -231,12 +225,12 @@ def test_of_several_who_change_one_version_one_does(store: Store) -> None:
 @pytest.mark.needs("persistent")
 def test_records_survive_reopening(place: Place) -> None:
     store = place.open()
-    number = kill(store, "a", make_failure(variant_text="x"), release="r1").group or 0
+    number = kill(store, "a", release="r1").group or 0
     store.fold()
-    kill(store, "b", make_failure(variant_text="x"))
+    kill(store, "b")
     resolve(store, number, START)
-    before = _told(store)
-    assert _told(place.reopen()) == before
+    before = store.group_records()
+    assert place.reopen().group_records() == before
 
 
 @pytest.mark.needs("shared")
@@ -244,74 +238,10 @@ def test_deaths_are_seen_by_other_processes_at_once(place: Place) -> None:
     """Also when the process that counted them is killed: nothing is closed here."""
     one, other = place.open(), place.open()
     for n in range(5):
-        kill(one, f"a{n}", make_failure(variant_text="x"))
+        kill(one, f"a{n}")
         assert record(other).deaths == n + 1
-        assert [variant.deaths for variant in other.variants(record(other).number)] == [n + 1]
     other.fold()
     assert record(one).deaths == record(other).deaths == 5
-
-
-# Variants.
-
-
-def text(store: Store, job_id: str, words: str, cause: str = "transient") -> int | None:
-    return kill(store, job_id, make_failure(cause, variant_text=words)).variant
-
-
-def test_texts_tell_the_variants_of_a_group_apart(store: Store, clock: ManualClock) -> None:
-    assert [text(store, "a", "x"), text(store, "b", "y"), text(store, "c", "x")] == [1, 2, 1]
-    assert kill(store, "d", make_failure()).variant is None
-    assert text(store, "e", "y", "quota") == 1, "each group has its own"
-    clock.advance(5)
-    assert text(store, "f", "y") == 2
-    assert text(store, "g", "y") == 2
-    number = get(store, "a").group or 0
-    assert store.variants(number) == [(2, "y", 3, START + 5), (1, "x", 2, START)]
-    assert record(store, number).deaths == 6
-
-
-def test_a_variant_that_nobody_died_of_has_a_number(store: Store) -> None:
-    add_one(store, "a")
-    job = settle(store, claim_one(store), Retry(0), make_failure(variant_text="x"))
-    assert job is not None
-    assert job.variant == 1
-    assert store.variants(job.group or 0) == [(1, "x", 0, None)]
-    assert text(store, "b", "x") == 1
-
-
-def test_the_text_stays_with_the_attempt(store: Store) -> None:
-    text(store, "a", "x")
-    job = get(store, "a")
-    assert job.failure is not None
-    assert job.failure.variant_text == ""
-    assert job.history[0].failure is not None
-    assert job.history[0].failure.variant_text == "x"
-
-
-def test_beyond_twenty_all_are_other(store: Store) -> None:
-    numbers = [text(store, f"a{n:02}", f"x{n}") for n in range(23)]
-    assert numbers == [*range(1, 21), 0, 0, 0]
-    assert text(store, "b", "x7") == 8
-    found = store.variants(get(store, "b").group or 0)
-    assert found[0][:3] == (8, "x7", 2)
-    assert [one.number for one in found[1:]] == [n for n in range(1, 21) if n != 8] + [0]
-    assert found[-1] == (0, "", 3, START)
-    store.fold()
-    assert store.variants(get(store, "b").group or 0) == found
-
-
-def test_jobs_are_found_by_variant(store: Store) -> None:
-    for job_id, words in (("a", "x"), ("b", "y"), ("c", "x")):
-        text(store, job_id, words)
-    text(store, "d", "x", "quota")
-    number = get(store, "a").group
-
-    def ids(group: int | None, variant: int | None) -> list[str]:
-        return [job.id for job in store.find(Query(group=group, variant=variant)).jobs]
-
-    assert (ids(number, 1), ids(number, 2), ids(number, 3)) == (["c", "a"], ["b"], [])
-    assert ids(number, None) == ["c", "b", "a"]
-    assert len(ids(None, 1)) == 4, "a variant asks nothing without a group"
 
 
 def test_a_failure_that_is_not_stored_makes_no_group(store: Store) -> None:

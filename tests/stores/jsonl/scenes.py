@@ -40,9 +40,7 @@ def scenario() -> list[Operation]:
 
     payloads = ['{"price":10.10,"name":"Zoë\u2028\x85"}', '{ "spaced" :\n [1, 2.50] }', "{}"]
     jobs = [make_job(f"job{at}", payload=text, key=f"k{at}") for at, text in enumerate(payloads)]
-    failure = make_failure(
-        message="Grüße\ud800", traceback="Traceback:\n  line 1", variant_text="Grüße\ud800"
-    )
+    failure = make_failure(message="Grüße\ud800", traceback="Traceback:\n  line 1")
     return [
         lambda store: store.add(jobs),
         lambda store: store.subscribe("hook", ["died", "retried", "purged"]),
@@ -84,7 +82,6 @@ def picture(store: JsonlStore) -> dict[str, Any]:
         "acts": store.actions(),
         "notes": store.notes(),
         "records": store.group_records(),
-        "variants": [store.variants(number) for number in store.group_records()],
         "deaths": store.group_curve(60, 3, [0, 1, 2]),
         "subscriptions": store.subscriptions(),
         "outbox": outbox(store),

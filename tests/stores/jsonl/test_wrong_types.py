@@ -35,8 +35,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "group": GROUP | {"first_seen": 1.0, "deaths": 1, "owner": "bo", "resolved": 1.0},
     "purge": {},
     "delivered": {},
-    "variant": {"group": 1, "number": 1, "text": "t", "deaths": 1, "last_seen": 1.0},
-    "tick": {"at": 1.0, "counts": {"lanes": {"x": [1, 0, 0, 1]}, "groups": {"1": [1, "r", {}]}}},
+    "tick": {"at": 1.0, "counts": {"lanes": {"x": [1, 0, 0, 1]}, "groups": {"1": [1, "r"]}}},
     "counts": {"span": 60, "start": 0, "lanes": {"x": [1, 0, 0, 0]}, "groups": {"1": 1}},
     "folded": {"at": 1.0},
     "sub": {"name": "s", "kinds": ["died"]},
@@ -74,8 +73,7 @@ def exercise(store: JsonlStore) -> None:
     app = Redrive(store)
     app.handler("mail")(lambda **_: None)
     store.find(Query())
-    for number in store.group_records():
-        store.variants(number)
+    store.group_records()
     store.lane_curve(60, 2)
     store.group_curve(3600, 2, [1])
     store.subscriptions()

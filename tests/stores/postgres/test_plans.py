@@ -152,7 +152,7 @@ def test_a_claim_reads_little_more_than_it_takes_whatever_the_statistics_say(
 
 ENDS = (
     "settle_jobs(9, ARRAY[['w'], ['{state}'], [''], [NULL], ['mail'], ['{{}}']],"
-    " ARRAY[[{number}], [{lease}], [NULL], [5], [1], [NULL], [0], [1]]::int8[],"
+    " ARRAY[[{number}], [{lease}], [NULL], [5], [1], [0], [1]]::int8[],"
     ' ARRAY[[{since!r}], [1], [1], [NULL]]::float8[], \'{{"ticks":[{{"at":1,"counts":"{{}}"}}]}}\')'
 )
 

@@ -273,7 +273,7 @@ def test_after_a_server_came_back_without_a_group_its_number_is_not_used_for_it(
     """A standby took over, or a backup was restored, while this program went on."""
     kill(store, "a", make_failure(fingerprint="x"))
     other.execute(f"SET search_path = {schema}".encode())
-    other.execute("TRUNCATE groups, variants, ticks; ALTER SEQUENCE groups_number_seq RESTART")
+    other.execute("TRUNCATE groups, ticks; ALTER SEQUENCE groups_number_seq RESTART")
     for line in store._database.pool._idle:  # as a server ends them that goes away
         other.execute("SELECT pg_terminate_backend(%s, 5000)", [line.connection.info.backend_pid])
     kill(opener(), "b", make_failure(fingerprint="y"))

@@ -32,16 +32,6 @@ class Noted(NamedTuple):
     """Wall time."""
 
 
-class Varied(NamedTuple):
-    """A variant of a group as it is from now on."""
-
-    group: int
-    number: int
-    text: str
-    deaths: int = 0
-    last_seen: float | None = None
-
-
 class Bucket(NamedTuple):
     """All counts of one span of time; an empty one is removed."""
 
@@ -99,7 +89,6 @@ Change = (
     | Purged
     | Noted
     | GroupRecord
-    | Varied
     | Tick
     | Bucket
     | Folded

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
+from redrive.jobs.groups import GroupRecord, LaneCount, Span
 from redrive.stores import counting
 from redrive.stores.counting import KEPT, SPANS, Tick, start_of
-from redrive.stores.index.changes import Bucket, Change, Folded, Varied
+from redrive.stores.index.changes import Bucket, Change, Folded
 from redrive.stores.index.entries import Index
 
 
@@ -25,10 +25,6 @@ class View:
     def record(self, number: int) -> GroupRecord | None:
         """Return the record of a group."""
         return self.added.records.get(number) or self.index.groups.get(number)
-
-    def variants(self, group: int) -> list[Variant]:
-        """Return the variants of a group, most deaths first; the others last."""
-        return counting.with_deaths(self.index.variants.get(group, {}), self.added, group)
 
     def lane_curve(self, span: Span, number: int) -> dict[str, list[LaneCount]]:
         """Return the counts of each lane, oldest first."""
@@ -54,11 +50,6 @@ class View:
     def fold(self) -> list[Change]:
         """Return what makes all this part of the index, and removes what is too old."""
         changes: list[Change] = [*self.added.records.values()]
-        for number in {group for group, _ in self.added.variants}:
-            changed = {variant for group, variant in self.added.variants if group == number}
-            changes += [
-                Varied(number, *one) for one in self.variants(number) if one.number in changed
-            ]
         buckets = {**self.index.buckets, **self.touched}
         for (span, start), bucket in buckets.items():
             if start + span <= self.now - KEPT[span]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from redrive.jobs.groups import MOST_VARIANTS, GroupRecord
+from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Action, Failure, Job
 from redrive.jobs.reports import events_of
-from redrive.stores.index.changes import Change, Put, Queued, Varied
+from redrive.stores.index.changes import Change, Put, Queued
 from redrive.stores.index.entries import Entry, Index
 from redrive.stores.record_codec import event_body
 from redrive.stores.refusals import no_job
@@ -23,7 +23,6 @@ class Draft:
         self._jobs: dict[str, Job] = {}
         self._keys: dict[str, str] = {}
         self._groups: dict[str, int] = {}
-        self._variants: dict[tuple[int, str], int] = {}
         self._events = 0
         self.now = now
         self.changes: list[Change] = []
@@ -68,13 +67,12 @@ class Draft:
                     queued = Queued(number, name, one.id, kind, self.now, event_body(one))
                     self.changes.append(queued)
 
-    def place(self, failure: Failure, release: str | None) -> tuple[int | None, int | None]:
-        """Return the numbers of a failure's group and variant; they are made the first time."""
+    def place(self, failure: Failure, release: str | None) -> int | None:
+        """Return the number of a failure's group; it is made the first time."""
         if not failure.fingerprint:
-            return None, None
+            return None
         group = self._index.fingerprints.get(failure.fingerprint)
-        group = group or self._groups.get(failure.fingerprint) or self._new_group(failure, release)
-        return group, self._variant(group, failure.variant_text)
+        return group or self._groups.get(failure.fingerprint) or self._new_group(failure, release)
 
     def _new_group(self, failure: Failure, release: str | None) -> int:
         record = GroupRecord(
@@ -87,20 +85,6 @@ class Draft:
         self._groups[failure.fingerprint] = record.number
         self.changes.append(record)
         return record.number
-
-    def _variant(self, group: int, text: str) -> int | None:
-        if not text:
-            return None
-        place = (group, text)
-        number = self._index.texts.get(place) or self._variants.get(place)
-        if number is None:
-            known = sum(one > 0 for one in self._index.variants.get(group, ()))
-            new = sum(one == group for one, _ in self._variants)
-            if known + new >= MOST_VARIANTS:
-                return 0
-            number = self._variants[place] = known + new + 1
-            self.changes.append(Varied(group, number, text))
-        return number
 
     def action(self, action: Action) -> Action:
         """Record an action; the store sets its number and time."""

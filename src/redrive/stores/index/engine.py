@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from redrive.errors import UsageError
 from redrive.jobs.job import TERMINAL, Action, Claim, Job, Settlement, State
-from redrive.jobs.records import altered, evolve
+from redrive.jobs.records import evolve
 from redrive.jobs.transitions import (
     Verb,
     amend_changes,
@@ -70,15 +70,9 @@ class EngineStore(SearchStore):
 
     def _placed(self, draft: Draft, job: Job) -> Job:
         """Return a job that has lived before with the numbers that this store gives it."""
-        group = variant = None
-        last = job.history[-1] if job.history else None
-        if job.failure is not None:
-            failure = last.failure if last is not None and last.failure is not None else job.failure
-            text = job.failure.variant_text or failure.variant_text
-            failure = altered(job.failure, variant_text=text)
-            group, variant = draft.place(failure, last_release(job))
+        group = draft.place(job.failure, last_release(job)) if job.failure else None
         lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
-        return evolve(job, group=group, variant=variant, lease=lease, is_new=True)
+        return evolve(job, group=group, lease=lease, is_new=True)
 
     @writes(durable=False)
     def claim(

@@ -62,7 +62,6 @@ class Entry:
     failed: bool
     failed_in_run: bool
     group: int | None
-    variant: int | None
     run: int | None
     action: int | None
     """The last one on it."""
@@ -127,7 +126,7 @@ class Index(Ledger):
         queue = self._queue(state, head["lane"], head["handler"], suspect, category)
         times = (head["due"], get("died_at"), head["updated"])
         action = (None, *get("actions", ()))[-1]
-        links = (get("group"), get("variant"), get("run"), action, get("key"))
+        links = (get("group"), get("run"), action, get("key"))
         entry = Entry(head["id"], state, queue, *times, failed, fails, *links, place)
         self._put(entry, lease, get("event"))
 
@@ -162,7 +161,7 @@ class Index(Ledger):
         category = category_from(category_of(job))
         queue = self._queue(job.state, job.lane, job.handler, job.crashes > 0, category)
         times = (job.due, job.died_at, job.updated)
-        fails, links = (bool(job.spent), job.failed_in_run), (job.group, job.variant, job.run)
+        fails, links = (bool(job.spent), job.failed_in_run), (job.group, job.run)
         action = job.actions[-1] if job.actions else None
         return Entry(job.id, job.state, queue, *times, *fails, *links, action, job.key, place)
 

@@ -6,7 +6,7 @@ memory, in the change itself.
 
 from __future__ import annotations
 
-from redrive.jobs.groups import GroupRecord, Variant
+from redrive.jobs.groups import GroupRecord
 from redrive.jobs.job import Action
 from redrive.stores.counting import Tick
 from redrive.stores.index import changes as c
@@ -21,8 +21,6 @@ class Ledger:
         self.groups: dict[int, GroupRecord] = {}
         self.fingerprints: dict[str, int] = {}
         self.last_group = 0
-        self.variants: dict[int, dict[int, Variant]] = {}
-        self.texts: dict[tuple[int, str], int] = {}
         self.ticks: list[Tick] = []
         self.folded_at = float("-inf")
         self.buckets: dict[tuple[int, int], c.Bucket] = {}
@@ -49,11 +47,6 @@ class Ledger:
         match change:
             case GroupRecord():
                 self._put_group(change)
-            case c.Varied(group, number, text, deaths, last_seen):
-                known = self.variants.setdefault(group, {})
-                known[number] = Variant(number, text, deaths, last_seen)
-                if number:
-                    self.texts[group, text] = number
             case Tick():
                 self.ticks.append(change)
             case c.Folded(at):

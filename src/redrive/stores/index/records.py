@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, cast
 
 from redrive.jobs.clock import Clock
-from redrive.jobs.groups import GroupRecord, LaneCount, Span, Variant
+from redrive.jobs.groups import GroupRecord, LaneCount, Span
 from redrive.jobs.job import Action
 from redrive.jobs.reports import EventKind
 from redrive.stores.group_codec import check_changes
@@ -123,11 +123,6 @@ class RecordStore(IndexStore):
         return {number: record for number, record in found.items() if record is not None}
 
     @reads
-    def variants(self, group: int) -> list[Variant]:
-        """Return the variants of a group, with what is not folded."""
-        return self._view().variants(group)
-
-    @reads
     def lane_curve(self, span: Span, number: int) -> dict[str, list[LaneCount]]:
         """Return what happened in each lane."""
         return self._view().lane_curve(span, number)
@@ -156,7 +151,7 @@ class RecordStore(IndexStore):
 
     @writes(durable=False)
     def fold(self) -> Drafted[bool]:
-        """Add all that was counted to buckets, groups and variants."""
+        """Add all that was counted to buckets and groups."""
         rest = self._backlog.rest()
         self._shares.append(rest)
         return True, view(self.index, rest.write, self._clock.now()).fold()

@@ -219,8 +219,6 @@ def _filter(index: Index, query: Query, now: float) -> Check:
 def _link_checks(index: Index, query: Query) -> Iterator[Check]:
     if query.group is not None:
         yield lambda entry: entry.group == query.group
-        if query.variant is not None:
-            yield lambda entry: entry.variant == query.variant
     if query.run is not None:
         runs = (query.run, -query.run)
         yield lambda entry: entry.run in runs

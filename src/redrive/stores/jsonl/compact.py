@@ -19,7 +19,7 @@ from redrive.errors import StoreError, StoreLost
 from redrive.jobs.clock import Clock
 from redrive.stores import _files
 from redrive.stores._files import log
-from redrive.stores.index.changes import Change, Folded, Handed, Subscribed, Varied
+from redrive.stores.index.changes import Change, Folded, Handed, Subscribed
 from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.journal import Journal
 from redrive.stores.jsonl.lines import Header
@@ -139,8 +139,6 @@ def _changes(journal: Journal, now: float) -> Iterator[Change]:
     """Return all that is needed beside jobs."""
     index = journal.index
     yield from index.groups.values()
-    for group, variants in index.variants.items():
-        yield from (Varied(group, *one) for one in variants.values())
     yield from index.buckets.values()
     if isfinite(index.folded_at):
         yield Folded(index.folded_at)

@@ -243,7 +243,6 @@ def _read_bucket(_: object, value: dict[str, Any]) -> c.Bucket:
 _KINDS: dict[str, type[Any]] = {
     "purge": c.Purged,
     "group": GroupRecord,
-    "variant": c.Varied,
     "tick": Tick,
     "counts": c.Bucket,
     "folded": c.Folded,

@@ -13,7 +13,6 @@ from redrive.stores._keys import check_same
 from redrive.stores.counting import Tick, counts_to_json
 from redrive.stores.postgres.rows import Tables, job_from_row, new_row, tables
 from redrive.stores.postgres.tx import PostgresTx
-from redrive.stores.sql.groups import Spot
 from redrive.stores.sql.outbox import EventRow
 
 Extras = dict[str, Sequence[object]]
@@ -56,7 +55,7 @@ def arguments(
         for number, job in enumerate(jobs, 1)
         for one in job.history
     ]
-    rows = tables(map(new_row, jobs), texts=12, numbers=7)
+    rows = tables(map(new_row, jobs), texts=12, numbers=6)
     return rows, extras_of(ticks, events, attempts)
 
 
@@ -79,7 +78,7 @@ def look_up(tx: PostgresTx, jobs: Sequence[Job]) -> list[Job]:
 
 
 def sorted_out(
-    jobs: Sequence[Job], there: Iterable[Job], place: Callable[[Job], Spot]
+    jobs: Sequence[Job], there: Iterable[Job], place: Callable[[Job], int | None]
 ) -> tuple[list[Job], list[Job]]:
     """Return those that are to be stored, and the answer for each job; `there` are stored already."""
     by_id: dict[str, Job] = {}
@@ -111,13 +110,12 @@ def _stored(tx: PostgresTx, query: str, values: Sequence[str]) -> list[Job]:
     return [job_from_row(row) for row in tx.all(query, (list(values),))]
 
 
-def as_new(job: Job, spot: Spot) -> Job:
-    """Return the job as it is stored: with the numbers of its group, and a lease number that is free."""
-    group, variant = spot
+def as_new(job: Job, group: int | None) -> Job:
+    """Return the job as it is stored: with the number of its group, and a lease number that is free."""
     lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
-    if (group, variant, lease) == (job.group, job.variant, job.lease) and job.is_new:
+    if (group, lease) == (job.group, job.lease) and job.is_new:
         return job
-    return replace(job, group=group, variant=variant, lease=lease, is_new=True)
+    return replace(job, group=group, lease=lease, is_new=True)
 
 
 def without_history(job: Job) -> Job:

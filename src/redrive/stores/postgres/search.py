@@ -93,8 +93,6 @@ def conditions(tx: PostgresTx, query: Query, source: Source) -> Where:
     where = Where([source.only])
     _add_names(where, query)
     _add_kind(tx, where, query)
-    if query.variant is not None and query.group is not None:
-        where.add("s.variant = %s", query.variant)
     if query.failed:
         where.add(f"{_MORE} -> 'spent' IS NOT NULL")
     if query.older_than is not None:

@@ -227,7 +227,7 @@ def _write(tx: PostgresTx, ends: Sequence[End], ticks: Sequence[Tick], reports: 
     """Write ends, counts and events; _SomeLost if a claim does not stand."""
     if not ends:
         return
-    rows = tables(map(_row, ends), texts=6, numbers=8)
+    rows = tables(map(_row, ends), texts=6, numbers=7)
     events = reports.rows(((end.change.was, end.job) for end in ends), ends[0].job.updated)
     try:
         tx.call("settle_jobs", rows, extras_of(ticks, events))

@@ -46,7 +46,7 @@ from redrive.stores.postgres.within import Adding, Extras
 from redrive.stores.refusals import not_writable
 from redrive.stores.report import Report
 from redrive.stores.sql.actions import SqlActions
-from redrive.stores.sql.groups import Places, Placing, Spot
+from redrive.stores.sql.groups import Places, Placing
 from redrive.stores.sql.lists import SqlLists
 from redrive.stores.sql.notes import SqlNotes
 from redrive.stores.sql.outbox import EventRow
@@ -148,7 +148,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
     def _add_at_once(self, jobs: Sequence[Job]) -> list[Job] | None:
         """Store jobs in one statement; None if one is there already, or its group is not known here."""
         try:
-            new = [adding.as_new(job, self._spot(job)) for job in jobs]
+            new = [adding.as_new(job, self._group(job)) for job in jobs]
             extras = self._extras(new)
             self._database.direct(lambda tx: adding.insert(tx, new, *extras(new)))
         except (adding.Taken, KeyError):
@@ -159,19 +159,16 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         """Store those that are new; groups are made only for failures that are stored."""
         placing = self._places.begin(tx)
 
-        def place(job: Job) -> Spot:
-            return (
-                placing.place(job.failure, release=last_release(job))
-                if job.failure
-                else (None, None)
-            )
+        def place(job: Job) -> int | None:
+            failure = job.failure
+            return placing.place(failure, release=last_release(job)) if failure else None
 
         fresh, answers = adding.sorted_out(jobs, adding.look_up(tx, jobs), place)
         adding.insert(tx, fresh, *self._extras(fresh)(fresh))
         return answers, placing
 
-    def _spot(self, job: Job) -> Spot:
-        return self._places.place(job.failure) if job.failure else (None, None)
+    def _group(self, job: Job) -> int | None:
+        return self._places.place(job.failure) if job.failure else None
 
     def _extras(self, jobs: Sequence[Job]) -> Extras:
         """Return how to count and report those of these jobs that have just died."""
@@ -202,7 +199,7 @@ class PostgresStore(SqlLists, SqlActions, SqlNotes):
         failed = [(job.failure, last_release(job)) for job in jobs if job.failure is not None]
         self._places.learn(lambda work: self._database.write(work, synced=True), failed)
         names = self._database.names
-        return Adding(self._database, *names, jobs, self._spot, self._extras(jobs), self._patience)
+        return Adding(self._database, *names, jobs, self._group, self._extras(jobs), self._patience)
 
     def claim(
         self,

@@ -20,7 +20,6 @@ from redrive.stores.postgres import adding
 from redrive.stores.postgres.database import Database
 from redrive.stores.postgres.rows import job_from_json
 from redrive.stores.postgres.transactions import Conversation
-from redrive.stores.sql.groups import Spot
 from redrive.stores.sql.outbox import EventRow
 
 Extras = Callable[[Sequence[Job]], tuple[Sequence[Tick], Sequence[EventRow]]]
@@ -41,7 +40,7 @@ class Adding:
     server: str
     """The id of its server; empty if not everybody may read it."""
     jobs: Sequence[Job]
-    place: Callable[[Job], Spot]
+    place: Callable[[Job], int | None]
     extras: Extras
     wait: float
     """Seconds to wait for each lock."""

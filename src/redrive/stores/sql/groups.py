@@ -1,4 +1,4 @@
-"""Groups, variants and counts over time: how a failure finds its group, how ticks are folded and read."""
+"""Groups and counts over time: how a failure finds its group, how ticks are folded and read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from redrive.jobs.groups import MOST_VARIANTS, GroupRecord, LaneCount, Span, Variant
+from redrive.jobs.groups import GroupRecord, LaneCount, Span
 from redrive.jobs.job import Action, Failure
 from redrive.stores._files import log
 from redrive.stores.counting import (
@@ -18,7 +18,6 @@ from redrive.stores.counting import (
     counts_to_json,
     folded,
     start_of,
-    with_deaths,
 )
 from redrive.stores.group_codec import COLUMNS, check_changes, deaths_json, group_from, people_json
 from redrive.stores.refusals import no_group
@@ -26,37 +25,35 @@ from redrive.stores.sql.notes import action_landed, alone_with_actions, record_a
 from redrive.stores.sql.rows import UNREADABLE
 from redrive.stores.sql.tx import Row, SqlBase, Tx
 
-Spot = tuple[int | None, int | None]
-"""The numbers of a failure's group and variant."""
 Seen = tuple[Failure, str | None]
 """A failure and the release it was seen in."""
-_Spots = dict[tuple[str, str], Spot]  # spots by fingerprint and text of the variant
+_Numbers = dict[str, int]  # groups by fingerprint
 
 
 class Places:
-    """The groups and variants of failures, as far as this process knows them.
+    """The groups of failures, as far as this process knows them.
 
     They never change, but a server that comes back from a backup or a standby may not have them all.
     """
 
     def __init__(self) -> None:
-        self._spots: _Spots = {}
+        self._known: _Numbers = {}
 
-    def place(self, failure: Failure) -> Spot:
-        """Return where a failure belongs; KeyError if that is not known here."""
-        return self._spots[_name_of(failure)] if failure.fingerprint else (None, None)
+    def place(self, failure: Failure) -> int | None:
+        """Return the group of a failure; KeyError if that is not known here."""
+        return self._known[failure.fingerprint] if failure.fingerprint else None
 
     def begin(self, tx: Tx) -> Placing:
         """Return what places failures in a transaction; `keep` it once that has committed."""
-        return Placing(tx, self._spots)
+        return Placing(tx, self._known)
 
     def forget(self) -> None:
         """Know nothing any more: the store may not be the one it was."""
-        self._spots.clear()
+        self._known.clear()
 
     def keep(self, placing: Placing) -> None:
         """Take over what a transaction that has committed found out."""
-        self._spots.update(placing.new)
+        self._known.update(placing.new)
 
     def learn(
         self, write: Callable[[Callable[[Tx], Placing]], Placing], seen: Iterable[Seen]
@@ -65,7 +62,7 @@ class Places:
         unknown = [
             (failure, release)
             for failure, release in seen
-            if failure.fingerprint and _name_of(failure) not in self._spots
+            if failure.fingerprint and failure.fingerprint not in self._known
         ]
 
         def work(tx: Tx) -> Placing:
@@ -79,34 +76,28 @@ class Places:
 
 
 class Placing:
-    """Finds the group and variant of failures, and makes those that are new."""
+    """Finds the groups of failures, and makes those that are new."""
 
-    def __init__(self, tx: Tx, known: _Spots) -> None:
+    def __init__(self, tx: Tx, known: _Numbers) -> None:
         self._tx = tx
         self._known = known
-        self.new: _Spots = {}
+        self.new: _Numbers = {}
 
     def knows(self, failure: Failure) -> bool:
         """Return True if placing this failure asks nothing of the store."""
-        name = _name_of(failure)
-        return not failure.fingerprint or name in self._known or name in self.new
+        name = failure.fingerprint
+        return not name or name in self._known or name in self.new
 
-    def place(self, failure: Failure, *, release: str | None = None) -> Spot:
-        """Return the numbers of a failure's group and variant; none without a fingerprint."""
-        if not failure.fingerprint:
-            return None, None
-        name = _name_of(failure)
-        spot = self._known.get(name) or self.new.get(name)
-        if spot is None:
+    def place(self, failure: Failure, *, release: str | None = None) -> int | None:
+        """Return the number of a failure's group; None without a fingerprint."""
+        name = failure.fingerprint
+        if not name:
+            return None
+        number = self._known.get(name) or self.new.get(name)
+        if number is None:
             self._tx.alone("groups")
-            group = _group(self._tx, failure, release)
-            text = failure.variant_text
-            spot = self.new[name] = group, _variant(self._tx, group, text) if text else None
-        return spot
-
-
-def _name_of(failure: Failure) -> tuple[str, str]:
-    return failure.fingerprint, failure.variant_text
+            number = self.new[name] = _group(self._tx, failure, release)
+        return number
 
 
 def _group(tx: Tx, failure: Failure, release: str | None) -> int:
@@ -115,17 +106,6 @@ def _group(tx: Tx, failure: Failure, release: str | None) -> int:
         seen = deaths_json(GroupRecord(number=0, fingerprint="", first_release=release))
         found = tx.one("add_group", (failure.fingerprint, failure.title, tx.now(), seen))
     return int(found[0]) if found else 0
-
-
-def _variant(tx: Tx, group: int, text: str) -> int:
-    found = tx.one("variant_of", (group, text))
-    if found:
-        return int(found[0])
-    (last,) = tx.one("last_variant", (group,)) or (0,)
-    if last >= MOST_VARIANTS:
-        return 0
-    tx.run("add_variant", (group, last + 1, text))
-    return int(last) + 1
 
 
 class SqlGroups(SqlBase):
@@ -144,15 +124,6 @@ class SqlGroups(SqlBase):
 
     def _unfolded(self, tx: Tx) -> list[Tick]:
         return [*_ticks(tx.all("ticks")), *self._backlog.waiting()]
-
-    def variants(self, group: int) -> list[Variant]:
-        """Return the variants of a group, most deaths first; see the contract."""
-
-        def work(tx: Tx) -> list[Variant]:
-            known = {row[0]: Variant(*row) for row in tx.all("variants", (group,))}
-            return with_deaths(known, folded({}, self._unfolded(tx), tx.now()), group)
-
-        return self._read(work)
 
     def lane_curve(self, span: Span, number: int) -> dict[str, list[LaneCount]]:
         """Return what happened in each lane in the last buckets; see the contract."""
@@ -212,7 +183,7 @@ class SqlGroups(SqlBase):
         return changed and changed[0]
 
     def fold(self) -> bool:
-        """Add counts that were written to the buckets, groups and variants; see the contract."""
+        """Add counts that were written to the buckets and groups; see the contract."""
         self._write_waiting()
         return self._write(fold, durable=False)
 
@@ -258,7 +229,7 @@ def _ticks(rows: Iterable[Row]) -> list[Tick]:
 
 
 def fold(tx: Tx) -> bool:
-    """Add ticks to the buckets, groups and variants; remove them, and old buckets."""
+    """Add ticks to the buckets and groups; remove them, and old buckets."""
     if not tx.try_alone("fold"):
         return False
     ticks = _ticks(tx.all("take_ticks"))
@@ -266,7 +237,6 @@ def fold(tx: Tx) -> bool:
     sums = _folded_now(tx, ticks, _stored_records(tx, numbers))
     tx.many("fold_lanes", sorted((*key, *counts) for key, counts in sums.lanes.items()))
     tx.many("fold_deaths", sorted((*key, deaths) for key, deaths in sums.groups.items()))
-    tx.many("fold_variants", sorted((*key, "", *counts) for key, counts in sums.variants.items()))
     changed = (
         (one.number, one.last_seen, one.deaths, deaths_json(one)) for one in sums.records.values()
     )
@@ -281,7 +251,7 @@ def fold(tx: Tx) -> bool:
 def _folded_now(tx: Tx, ticks: Collection[Tick], records: Mapping[int, GroupRecord]) -> Folded:
     """Add up ticks, knowing which lanes and groups their buckets count already."""
     if not ticks:
-        return Folded({}, {}, {}, {})
+        return Folded({}, {}, {})
     now = tx.now()
     lanes: dict[tuple[int, int], set[str]] = {}
     groups: dict[tuple[int, int], set[int]] = {}

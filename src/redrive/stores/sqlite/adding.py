@@ -90,14 +90,10 @@ def _as_new(placing: Placing, job: Job) -> Job:
     """Return the job as it is stored: with our number of its group, and a lease number that is free."""
     failure = job.failure
     if failure is None and not job.history:
-        if job.group is None and job.variant is None and job.is_new:
-            return job
-        return evolve(job, group=None, variant=None, is_new=True)
-    group, variant = (None, None)
-    if failure is not None:
-        group, variant = placing.place(failure, release=last_release(job))
+        return job if job.group is None and job.is_new else evolve(job, group=None, is_new=True)
+    group = placing.place(failure, release=last_release(job)) if failure else None
     lease = max([job.lease, *(attempt.ordinal for attempt in job.history)])
-    return evolve(job, group=group, variant=variant, lease=lease, is_new=True)
+    return evolve(job, group=group, lease=lease, is_new=True)
 
 
 def _without_history(job: Job) -> Job:

@@ -37,7 +37,7 @@ _USUAL: dict[str, str | int | None] = {
     "category": "",
     "attempts": 0,
     "lease": 0,
-    **dict.fromkeys(("key", "event", "first_failed", "cause", "variant", "run")),
+    **dict.fromkeys(("key", "event", "first_failed", "cause", "run")),
     **dict.fromkeys(("holder", "lease_end", "boot", "given", "more")),
 }
 """What most new jobs have in these columns. To bind a value takes SQLite as long as to store it."""
@@ -69,7 +69,6 @@ def row_of(job: Job, number: int = 0) -> Row:
         job.event,
         job.first_failed,
         job.group,
-        job.variant,
         job.run,
         job.holder,
         job.lease_end,

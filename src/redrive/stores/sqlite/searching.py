@@ -230,8 +230,6 @@ def _add_kind(tx: SqliteTx, where: Where, query: Query) -> None:
         where.add("lane = ?", query.lane)
     if query.category is not None:
         where.add("category = ?", query.category._value_)
-    if query.group is not None and query.variant is not None:
-        where.add("variant = ?", query.variant)
     if query.failed:
         where.add("json_extract(more, '$.spent') IS NOT NULL")
 

@@ -284,7 +284,7 @@ def group_facts(visit: Visit) -> Data:
         "looked": len(facts.dead),
         "completed": facts.completed,
         "shared": facts.facts,
-        "variants": desk.groups.variants(group),
+        "messages": facts.messages,
         "failure": failed[-1].failure if failed else None,
     }
 

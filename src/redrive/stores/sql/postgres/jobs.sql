@@ -1,6 +1,6 @@
 -- name: whole -- Everything about a job but its history; the beginning of most queries that read jobs.
 SELECT n, id, created, key, event, given, payload, original, state, lease, due, updated, first_failed,
-    cause, variant, run, ceiling, attempts, lane, handler, more, since, lease_end, holder
+    cause, run, ceiling, attempts, lane, handler, more, since, lease_end, holder
 FROM {schema}.job_rows
 
 -- name: by_numbers -- The jobs of these rows.
@@ -88,7 +88,7 @@ WHERE q.n = g.n AND q.holder IS NOT NULL
 -- name: change_jobs -- Change jobs by an action; see the function.
 SELECT {schema}.change_jobs(
     %b::int8[], %b::int8[], %b::text[], %b::float8[], %b::text[], %b::float8[], %b::float8[],
-    %b::float8[], %b::int8[], %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::int2[], %b::text[],
+    %b::float8[], %b::int8[], %b::int8[], %b::int8[], %b::int4[], %b::int2[], %b::text[],
     %b::text[]
 )
 

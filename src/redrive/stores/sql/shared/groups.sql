@@ -5,15 +5,6 @@ SELECT number FROM {schema}.groups WHERE fingerprint = ?
 INSERT INTO {schema}.groups (fingerprint, title, first_seen, seen, deaths, version)
 VALUES (?, ?, ?, ?, 0, 0) RETURNING number
 
--- name: variant_of -- The number of a variant.
-SELECT number FROM {schema}.variants WHERE cause = ? AND text = ? AND number > 0
-
--- name: last_variant -- How many variants of a group have numbers.
-SELECT coalesce(max(number), 0) FROM {schema}.variants WHERE cause = ?
-
--- name: add_variant -- A variant that is seen for the first time.
-INSERT INTO {schema}.variants (cause, number, text, deaths) VALUES (?, ?, ?, 0)
-
 -- name: all_groups -- The records of all groups: the columns of `group_codec.COLUMNS`, then the two
 -- texts.
 SELECT number, fingerprint, title, first_seen, last_seen, deaths, version, seen, more FROM {schema}.groups
@@ -24,9 +15,6 @@ SELECT number, fingerprint, title, first_seen, last_seen, deaths, version, seen,
 -- name: change_group -- Write what people set on a group, unless its version moved on.
 UPDATE {schema}.groups SET more = ?, version = version + 1 WHERE number = ? AND version = ?
 RETURNING version
-
--- name: variants -- The variants of a group.
-SELECT number, text, deaths, last_seen FROM {schema}.variants WHERE cause = ?
 
 -- name: add_tick -- Counts that are not folded yet.
 INSERT INTO {schema}.ticks (at, counts) VALUES (?::float8, ?::text)
@@ -40,12 +28,6 @@ DELETE FROM {schema}.ticks RETURNING at, counts
 -- name: fold_groups -- What deaths change in the records of groups.
 UPDATE {schema}.groups AS q SET last_seen = g.column2, deaths = g.column3, seen = g.column4
 FROM (VALUES (?::int8, ?::float8, ?::int8, ?::text)) AS g WHERE q.number = g.column1
-
--- name: fold_variants -- Deaths by variant.
-INSERT INTO {schema}.variants AS q (cause, number, text, deaths, last_seen)
-VALUES (?::int8, ?::int2, ?::text, ?::int8, ?::float8)
-ON CONFLICT (cause, number) DO UPDATE SET deaths = q.deaths + excluded.deaths,
-    last_seen = CASE WHEN q.last_seen > excluded.last_seen THEN q.last_seen ELSE excluded.last_seen END
 
 -- name: fold_lanes -- Counts by lane.
 INSERT INTO {schema}.lane_counts AS q (span, start, lane, attempts, successes, first_failures, deaths)

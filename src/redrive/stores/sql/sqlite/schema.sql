@@ -23,7 +23,6 @@ CREATE TABLE jobs (
     event TEXT,
     first_failed REAL,
     cause INTEGER,
-    variant INTEGER,
     run INTEGER,
     action INTEGER,                -- the last one on it
     holder TEXT,
@@ -48,7 +47,7 @@ CREATE INDEX dead_by_change ON jobs (at, id, state) WHERE state = 'dead';
 -- by json_extract, which would refuse a change of a damaged row.
 CREATE INDEX dead_by_death ON jobs (lane, handler, category, CAST(substr(more, instr(more, '"died_at":') + 10) AS REAL))
     WHERE state = 'dead' AND instr(more, '"died_at":') AND CAST(substr(more, instr(more, '"died_at":') + 10) AS REAL) < at;
-CREATE INDEX jobs_by_cause ON jobs (cause, state, handler, category, at, variant, lane) WHERE cause IS NOT NULL;
+CREATE INDEX jobs_by_cause ON jobs (cause, state, handler, category, at, lane) WHERE cause IS NOT NULL;
 
 CREATE TABLE payloads (n INTEGER PRIMARY KEY, payload TEXT NOT NULL, original TEXT) STRICT;
 CREATE TABLE attempts (n INTEGER NOT NULL, ordinal INTEGER NOT NULL, record TEXT NOT NULL,
@@ -65,9 +64,6 @@ CREATE TABLE groups (              -- never removed: G7 stays G7
     version INTEGER NOT NULL,      -- grows when people change `more`
     more TEXT                      -- resolved, owner, status, note, who and when: what people said
 ) STRICT;
-CREATE TABLE variants (
-    cause INTEGER NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, deaths INTEGER NOT NULL, last_seen REAL,
-    PRIMARY KEY (cause, number)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE ticks (n INTEGER PRIMARY KEY, at REAL NOT NULL, counts TEXT NOT NULL) STRICT;
 CREATE TABLE lane_counts (

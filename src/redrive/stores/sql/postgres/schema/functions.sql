@@ -44,22 +44,22 @@ BEGIN
     SELECT ns[i], times[1][i], texts[1][i], texts[2][i], texts[3][i], texts[4][i], texts[5][i], texts[6][i]
     FROM generate_subscripts(ns, 1) AS i;
     INSERT INTO {schema}.open (
-        n, lease, at, updated, first_failed, since, lease_end, cause, run, ceiling, attempts, variant,
+        n, lease, at, updated, first_failed, since, lease_end, cause, run, ceiling, attempts,
         suspect, id, lane, handler, category, holder, more
     )
     SELECT ns[i], numbers[1][i], times[2][i], times[3][i], times[4][i], times[5][i], times[6][i],
-        numbers[2][i], numbers[3][i], numbers[4][i], numbers[5][i], numbers[6][i], numbers[7][i],
+        numbers[2][i], numbers[3][i], numbers[4][i], numbers[5][i], numbers[6][i],
         texts[1][i], texts[8][i], texts[9][i], texts[10][i], texts[11][i], texts[12][i]
     FROM generate_subscripts(ns, 1) AS i
     WHERE texts[7][i] IN ('pending', 'running');
     GET DIAGNOSTICS opened = ROW_COUNT;
     IF opened < cardinality(ns) THEN
         INSERT INTO {schema}.ended (
-            n, lease, at, due, first_failed, cause, run, ceiling, attempts, variant, id, state, lane,
+            n, lease, at, due, first_failed, cause, run, ceiling, attempts, id, state, lane,
             handler, category, more
         )
         SELECT ns[i], numbers[1][i], times[3][i], times[2][i], times[4][i], numbers[2][i], numbers[3][i],
-            numbers[4][i], numbers[5][i], numbers[6][i], texts[1][i], texts[7][i], texts[8][i],
+            numbers[4][i], numbers[5][i], texts[1][i], texts[7][i], texts[8][i],
             texts[9][i], texts[10][i], texts[12][i]
         FROM generate_subscripts(ns, 1) AS i
         WHERE texts[7][i] NOT IN ('pending', 'running');
@@ -241,7 +241,7 @@ BEGIN
         RETURNING q.*
     )
     SELECT o.n, o.id, j.created, j.key, j.event, j.given, j.payload, j.original, 'running', o.lease,
-        o.at, o.since, o.first_failed, o.cause, o.variant, o.run, o.ceiling, o.attempts, o.lane,
+        o.at, o.since, o.first_failed, o.cause, o.run, o.ceiling, o.attempts, o.lane,
         o.handler, o.more, o.since, o.lease_end, o.holder
     FROM taken AS o CROSS JOIN LATERAL (
         SELECT * FROM {schema}.jobs AS b WHERE b.n = o.n LIMIT 1
@@ -286,7 +286,7 @@ BEGIN
         SELECT texts[1][i] AS held, texts[2][i] AS state, texts[3][i] AS category, texts[4][i] AS more,
             texts[5][i] AS lane, texts[6][i] AS record, numbers[1][i] AS n, numbers[2][i] AS was,
             numbers[3][i] AS cause, numbers[4][i] AS ceiling, numbers[5][i] AS attempts,
-            numbers[6][i] AS variant, numbers[7][i] AS suspect, numbers[8][i] AS ordinal,
+            numbers[6][i] AS suspect, numbers[7][i] AS ordinal,
             times[1][i] AS since, times[2][i] AS due, times[3][i] AS updated, times[4][i] AS first_failed
         FROM generate_subscripts(numbers, 2) AS i
     ), s AS (
@@ -299,18 +299,18 @@ BEGIN
         SELECT n, ordinal, record FROM s WHERE record IS NOT NULL
     ), done AS (
         INSERT INTO {schema}.ended (
-            n, lease, at, due, first_failed, cause, run, ceiling, attempts, variant, id, state, lane,
+            n, lease, at, due, first_failed, cause, run, ceiling, attempts, id, state, lane,
             handler, category, more
         )
-        SELECT n, was, updated, due, first_failed, cause, run, ceiling, attempts, variant, id, state,
+        SELECT n, was, updated, due, first_failed, cause, run, ceiling, attempts, id, state,
             lane, handler, category, more
         FROM s WHERE state <> 'pending'
     ), back AS (
         INSERT INTO {schema}.open (
-            n, lease, at, updated, first_failed, cause, run, ceiling, attempts, variant, suspect, id,
+            n, lease, at, updated, first_failed, cause, run, ceiling, attempts, suspect, id,
             lane, handler, category, more
         )
-        SELECT n, was, due, updated, first_failed, cause, run, ceiling, attempts, variant, suspect,
+        SELECT n, was, due, updated, first_failed, cause, run, ceiling, attempts, suspect,
             id, lane, handler, category, more
         FROM s WHERE state = 'pending'
     )
@@ -348,7 +348,7 @@ $$;
 CREATE FUNCTION {schema}.change_jobs(
     ns bigint[], leases bigint[], holders text[], changes float8[], states text[], dues float8[], updateds float8[],
     first_faileds float8[], causes bigint[], runs bigint[], ceilings bigint[], attempts integer[],
-    variants smallint[], suspects smallint[], categories text[], mores text[]
+    suspects smallint[], categories text[], mores text[]
 ) RETURNS bigint LANGUAGE plpgsql
 SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
@@ -359,9 +359,9 @@ BEGIN
     WITH g AS MATERIALIZED (
         SELECT * FROM unnest(
             ns, leases, holders, changes, states, dues, updateds, first_faileds, causes, runs, ceilings, attempts,
-            variants, suspects, categories, mores
+            suspects, categories, mores
         ) AS g (
-            n, was, held, changed, state, due, updated, first_failed, cause, run, ceiling, attempts, variant,
+            n, was, held, changed, state, due, updated, first_failed, cause, run, ceiling, attempts,
             suspect, category, more
         )
     ), o AS (
@@ -377,18 +377,18 @@ BEGIN
         SELECT * FROM o UNION ALL SELECT * FROM e
     ), done AS (
         INSERT INTO {schema}.ended (
-            n, lease, at, due, first_failed, cause, run, ceiling, attempts, variant, id, state, lane,
+            n, lease, at, due, first_failed, cause, run, ceiling, attempts, id, state, lane,
             handler, category, more
         )
-        SELECT n, was, updated, due, first_failed, cause, run, ceiling, attempts, variant, id, state,
+        SELECT n, was, updated, due, first_failed, cause, run, ceiling, attempts, id, state,
             lane, handler, category, more
         FROM s WHERE state <> 'pending'
     ), back AS (
         INSERT INTO {schema}.open (
-            n, lease, at, updated, first_failed, cause, run, ceiling, attempts, variant, suspect, id,
+            n, lease, at, updated, first_failed, cause, run, ceiling, attempts, suspect, id,
             lane, handler, category, more
         )
-        SELECT n, was, due, updated, first_failed, cause, run, ceiling, attempts, variant, suspect,
+        SELECT n, was, due, updated, first_failed, cause, run, ceiling, attempts, suspect,
             id, lane, handler, category, more
         FROM s WHERE state = 'pending'
     )

@@ -41,12 +41,12 @@ BEGIN
     RETURNING number INTO act;
     UPDATE {schema}.jobs SET action = act WHERE n = dead.n;
     INSERT INTO {schema}.open (
-        n, lease, at, updated, first_failed, cause, run, ceiling, attempts, variant, suspect, id, lane,
+        n, lease, at, updated, first_failed, cause, run, ceiling, attempts, suspect, id, lane,
         handler, category, more
     )
     SELECT dead.n, dead.lease, moment, moment, dead.first_failed, dead.cause,
         CASE WHEN dead.run < 0 THEN NULL ELSE dead.run END,  -- by hand it leaves the run it waits for
-        dead.ceiling, 0, dead.variant, 0, dead.id, dead.lane, dead.handler, '', (
+        dead.ceiling, 0, 0, dead.id, dead.lane, dead.handler, '', (
             SELECT '{{' || string_agg(to_json(kept.key)::text || ':' || kept.value::text, ',') || '}}'
             FROM (
                 SELECT key, value FROM json_each(past)

@@ -114,7 +114,7 @@ def test_activity_is_filtered_and_exported(night: Desk, tmp_path: Path) -> None:
 
 def test_a_channel_that_cannot_send_says_why(night: Desk) -> None:
     page = night.visit(path="/system")
-    expect(page.locator("#part-alerts")).to_contain_text("SLACK_URL is not set")
+    expect(page.locator("main")).to_contain_text("SLACK_URL is not set")
     night.expect(502)
     page.get_by_role("button", name="Send a test message by slack").click()
     expect(page.locator("main")).to_contain_text("SLACK_URL is not set")

@@ -88,7 +88,7 @@ def test_3_from_the_overview_to_the_outcome(outage: Desk) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("12 dead letters")
     page.locator(".causes a.cut").first.click()
     expect(page.locator("h1")).to_contain_text("ConnectionError")
-    expect(page.locator("#part-facts")).to_contain_text("refused the connection")
+    expect(page.locator(".o-facts")).to_contain_text("refused the connection")
     page.get_by_role("button", name="Retry…").click()
     expect(page.locator("h1")).to_have_text("Retry 12 jobs")
     page.fill("#name", "provider outage")
@@ -242,9 +242,9 @@ def test_14_the_main_story_by_keyboard_alone(outage: Desk) -> None:
 
 REFRESH = """() => new Promise((done) => {
     document.addEventListener("htmx:afterSettle", () => done(), {once: true});
-    htmx.trigger("#part-groups", "refresh");
+    htmx.trigger("#live", "refresh");
 })"""
-"""Refresh the groups, and wait until they are on the page: before, another refresh may get lost."""
+"""Refresh the page, and wait until they are on the page: before, another refresh may get lost."""
 
 
 def requests_in(page: Page, milliseconds: int) -> int:
@@ -322,8 +322,7 @@ def test_everything_can_be_read_and_a_plan_confirmed_without_javascript(outage: 
     page = outage.visit(java_script_enabled=False)
     expect(page.locator("h1")).to_contain_text("12 dead letters")
     page.goto(f"{outage.url}/groups/G1")
-    page.get_by_role("link", name="Show what they share").click()
-    expect(page.locator("#part-facts")).to_contain_text("refused the connection")
+    expect(page.locator(".o-facts")).to_contain_text("refused the connection")
     page.get_by_role("button", name="Resolve…").click()
     page.get_by_role("button", name="Resolve 12 jobs").click()
     expect(page.locator(".head")).to_contain_text("Done: 12 of 12 jobs")

@@ -11,7 +11,7 @@ import pytest
 import redrive.desk
 from consolekit import Visitor
 from redrive import Redrive
-from redrive.web.console.activity import VERBS
+from redrive.web.console.pages import VERBS
 from shopkit import name
 from webkit import ACT, BASE, READ
 
@@ -140,7 +140,7 @@ def test_every_page_is_shown_in_every_language(busy: Redrive, language: str) -> 
     pages = (
         "/",
         "/groups",
-        "/groups/G1?whole=true",
+        "/groups/G1",
         "/jobs?q=handler:nobody",
         "/runs",
         "/runs/R1",

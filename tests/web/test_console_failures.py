@@ -18,7 +18,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def read(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(Sessions, "read", read)
+    monkeypatch.setattr(Sessions, "find", read)
 
 
 @pytest.mark.parametrize("address", PLACES)
@@ -85,14 +85,14 @@ def test_a_form_that_is_refused_unread_is_a_page(
 ) -> None:
     visitor = Visitor(app)
     headers, body, status, text = case
-    page = {"referer": f"{BASE}/groups/G1?whole=true"}
+    page = {"referer": f"{BASE}/groups/G1?x=y"}
     answer = visitor.ask("POST", path, content=body, headers={**FORM, **page, **headers})
     assert (answer.status_code, answer.headers["content-type"]) == (
         status,
         "text/html; charset=utf-8",
     )
     assert text in answer.text
-    assert 'href="/groups/G1?whole=true"' in answer.text
+    assert 'href="/groups/G1?x=y"' in answer.text
     api = visitor.ask("POST", f"/api/v1{path}", content=body, headers={**FORM, **headers})
     assert api.headers["content-type"] == "application/problem+json"
 

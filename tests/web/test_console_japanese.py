@@ -96,7 +96,7 @@ def test_no_page_has_an_english_sentence(night: Redrive) -> None:
         visitor.send("/plans", verb=verb, q=q).headers["location"]
         for verb, q in (("retry", "state:dead"), ("retry", "G1"), ("resolve", "G1 G2"), ("reopen", "state:resolved"))
     ]  # fmt: skip
-    groups = [f"/groups/{group.name}?whole=true" for group in night.desk.groups.find(limit=20)]
+    groups = [f"/groups/{group.name}" for group in night.desk.groups.find(limit=20)]
     pages = ["/", "/groups?status=all", "/jobs", "/runs", "/runs/R1", "/activity", "/system"]
     errors = ["/runs/R9", "/groups/G99", "/plans/none", "/jobs/01M7K24WZ04JNX87RYXVSPDSEZ", "/nope"]
     jobs = [f"/jobs/{job}" for job in jobs] + [f"/jobs/{jobs[0]}/edit"]

@@ -148,7 +148,8 @@ def test_whom_the_host_program_does_not_know_is_led_to_its_sign_in(app: Redrive)
     first = host.ask("GET", f"{ROOT}/groups?status=all")
     to = host.ask("GET", first.headers["location"]).headers["location"]
     assert to == f"/accounts/login/?next={ROOT}/groups%3Fstatus%3Dall"
-    assert host.ask("GET", f"{ROOT}/part/overview").status_code == 401
+    refresh = host.ask("GET", f"{ROOT}/groups", headers={"hx-request": "true"})
+    assert refresh.status_code == 401
     plain = Host(app, who=who, tokens=(), name="shop")
     page = plain.ask("GET", plain.ask("GET", f"{ROOT}/groups").headers["location"])
     assert page.status_code == 401

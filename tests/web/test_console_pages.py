@@ -14,11 +14,12 @@ import pytest
 from consolekit import REVEAL, Page, Visitor
 from kit import make_failure
 from redrive import Redrive
+from redrive.desk.shared_facts import shared_facts
 from redrive.jobs.job import Action
 from redrive.web import server
-from redrive.web.console.parts import PARTS
+from redrive.web.console import pages
 from redrive.web.console.shown import coloured
-from redrive.web.console.views import PAGES
+from redrive.web.console.site import PAGES
 from redrive.web.shared import Shared
 from shopkit import TIMEOUT, dead_letter, name
 from webkit import ACT, READ
@@ -26,14 +27,13 @@ from webkit import ACT, READ
 ADDRESSES = (
     "/",
     "/groups",
-    "/groups/G1?whole=true",
+    "/groups/G1",
     "/jobs",
     f"/jobs/{name(1)}",
     "/runs",
     "/activity",
     "/system",
 )
-PARTS_OF = {"group": "?group=G1", "facts": "?group=G1", "run": "?run=R1"}
 
 
 def plan_of(visitor: Visitor, verb: str = "retry", q: str = "state:dead") -> str:
@@ -41,16 +41,15 @@ def plan_of(visitor: Visitor, verb: str = "retry", q: str = "state:dead") -> str
 
 
 def every_address(visitor: Visitor) -> list[str]:
-    """Every page and every part, with a plan and a run that is not over."""
+    """Every page, with a plan and a run that is not over."""
     app = visitor.app
     app.desk.runs.start("G1", canary=1, stop_on="5%", name="outage", actor="mira")
     plan = plan_of(Visitor(app))
-    parts = [f"/part/{part}{PARTS_OF.get(part, '')}" for part in PARTS]
-    return [*ADDRESSES, "/runs/R1", plan, "/sign-in", *parts]
+    return [*ADDRESSES, "/runs/R1", plan, "/sign-in"]
 
 
 @pytest.mark.parametrize("token", [READ, ACT, REVEAL])
-def test_every_page_and_part_is_shown_and_has_nothing_inline(app: Redrive, token: str) -> None:
+def test_every_page_is_shown_and_has_nothing_inline(app: Redrive, token: str) -> None:
     visitor = Visitor(app, token)
     addresses = every_address(visitor)
     assert {page.path.partition("{")[0] for page in PAGES} <= {
@@ -63,9 +62,7 @@ def test_every_page_and_part_is_shown_and_has_nothing_inline(app: Redrive, token
         page = Page(answer.text)
         assert "script-src 'self'; style-src 'self'" in answer.headers["content-security-policy"]
         assert answer.headers["cache-control"] == "no-store"
-        assert (
-            len(page.all("h1")) == (0 if address.startswith("/part/") else 1) or "/part/" in address
-        )
+        assert len(page.all("h1")) == 1, address
         for tag, attrs in page.tags:
             assert tag != "style", address
             assert "style" not in attrs, (address, tag)
@@ -133,7 +130,7 @@ def test_a_pending_job_says_when_it_is_due(app: Redrive) -> None:
 
 def test_the_group_says_why_since_when_and_what_is_shared(app: Redrive) -> None:
     app.desk.groups.mark("G1", note="the provider knows", actor="kenji")
-    page = Visitor(app).page("/groups/G1?whole=true")
+    page = Visitor(app).page("/groups/G1")
     for text in ("ConnectionError", "mail.send", "the provider knows", "kenji", "payload.to"):
         assert text in page.text, text
     assert "mail.py:7" in page.text.replace(" ", "")
@@ -176,7 +173,6 @@ def test_a_page_that_is_not_there_is_a_page(app: Redrive) -> None:
     for address in ("/nowhere", "/jobs/01ZZZZZZ", "/groups/G99", "/runs/R99", "/plans/none"):
         page = visitor.page(address, 404)
         assert page.all("nav"), address
-    assert visitor.ask("GET", "/part/nowhere").status_code == 404
 
 
 def test_a_reader_sees_no_button_that_changes_anything(app: Redrive) -> None:
@@ -191,59 +187,51 @@ def test_a_reader_sees_no_button_that_changes_anything(app: Redrive) -> None:
         assert not [box for box in boxes if box.get("id") != "keys-off"], address
 
 
-def test_parts_say_nothing_about_the_person(app: Redrive) -> None:
-    """They are kept for all who look, so what is in one must not be of one of them."""
-    mira, wall = Visitor(app), Visitor(app, READ)
-    for part in PARTS:
-        if part != "run":
-            html = mira.page(f"/part/{part}{PARTS_OF.get(part, '')}").html
-            assert "csrf" not in html, part
-            assert ">mira<" not in html, part
-    assert 'name="q"' in mira.page("/part/groups").html
-    assert 'name="q"' not in wall.page("/part/groups").html
-
-
-def test_a_part_kept_for_one_is_not_shown_to_another_right_or_language(app: Redrive) -> None:
+def test_what_is_read_once_for_all_is_shown_to_each_by_right_and_language(app: Redrive) -> None:
     app.desk.runs.start("G1", actor="mira")
     actor, reader = Visitor(app, ACT), Visitor(app, READ)
     reader.site = actor.site
-    for first, second in ((actor, reader), (reader, actor)):
-        vars(actor.site.console)["_shared"].clear()
-        for part in ("run?run=R1", "group?group=G1", "groups"):
-            for language in ("ja", "en"):
-                headers = {"accept-language": language}
-                shown = {
-                    visitor: visitor.ask("GET", f"/part/{part}", headers=headers).text
-                    for visitor in (first, second)
-                }
-                for visitor, html in shown.items():
-                    assert bool(re.search("[ぁ-ヺ]", html)) is (language == "ja"), part
-                    acts = re.search("<button|checkbox", html)
-                    assert bool(acts) is (visitor is actor), part
+    for page in ("/", "/runs/R1", "/groups/G1", "/groups", "/system"):
+        for language in ("ja", "en"):
+            for visitor in (actor, reader):
+                html = visitor.ask("GET", page, headers={"accept-language": language}).text
+                main = html.partition('id="live"')[2].partition("</main>")[0]
+                assert bool(re.search("[ぁ-ヺ]", main)) is (language == "ja"), page
+                acts = page != "/" and visitor is actor
+                assert ("csrf" in main) is acts, page
 
 
-def test_a_part_is_read_once_while_it_is_fresh(
+def test_a_page_is_read_once_while_it_is_fresh(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visitor, asked = Visitor(app), list[str]()
     read = app.desk.groups.find
     monkeypatch.setattr(app.desk.groups, "find", lambda **kw: asked.append("find") or read(**kw))
-    for address in ("/", "/part/overview", "/part/groups", "/groups", "/part/nav"):
+    monkeypatch.setattr(
+        pages, "shared_facts", lambda *of: asked.append("facts") or shared_facts(*of)
+    )
+    for address in ("/", "/", "/groups", "/groups/G1", "/groups/G1", "/groups"):
         visitor.page(address)
-    assert asked == ["find"]
+    assert asked == ["find", "facts"]
     visitor.send("/groups/G1/note", note="a change shows at once", back="/groups/G1")
     assert "a change shows at once" in visitor.page("/groups").text
 
 
-def test_parts_are_kept_as_long_as_they_are_shown_and_not_past_a_change(app: Redrive) -> None:
+def test_a_page_refreshes_as_long_as_something_moves(app: Redrive) -> None:
     app.desk.runs.start("G1", actor="mira")
-    visitor = Visitor(app)
-    for address, every in (
-        ("/part/run?run=R1", "2.0"),
-        ("/part/overview", "2.0"),
-        ("/part/groups", "5.0"),
-    ):
-        assert f'data-every="{every}"' in visitor.page(address).html
+    visitor, again = Visitor(app), {"hx-request": "true"}
+    for address, every in (("/runs/R1", "2.0"), ("/", "2.0"), ("/groups", "5.0"), ("/jobs", "")):
+        html = visitor.page(address).html
+        assert re.findall(r'id="live" data-every="([^"]*)"', html) == ([every] if every else [])
+        assert f'hx-get="{address}"' in html or not every
+        assert 'id="nav"' in visitor.ask("GET", address, headers=again).text
+    app.desk.runs.cancel("R1", actor="mira")
+    assert 'data-every="0"' not in Visitor(app).page("/runs/R1").html
+    gone = visitor.ask("GET", "/runs/R7", headers=again)
+    assert (gone.status_code, gone.text) == (404, "")
+
+
+def test_an_answer_is_not_kept_past_a_change() -> None:
     shared, asked = Shared(), list[int]()
 
     def ask() -> int:
@@ -313,7 +301,7 @@ def test_markup_of_strangers_is_text_everywhere(app: Redrive) -> None:
     app.desk.runs.start(group, name=CANARY, reason=CANARY, actor=CANARY)
     visitor = Visitor(app, name=CANARY, environment=CANARY)
     plan = plan_of(visitor, q="state:dead")
-    pages = ["/", "/groups", f"/groups/{group}?whole=true", "/jobs", f"/jobs/{name(70)}", "/runs"]
+    pages = ["/", "/groups", f"/groups/{group}", "/jobs", f"/jobs/{name(70)}", "/runs"]
     shown = ""
     pages += ["/activity", f"/activity?actor={CANARY}&target={CANARY}", f"/jobs/{name(70)}/edit"]
     for address in [*pages, "/runs/R1", "/system", plan, f"/jobs?q={CANARY}"]:

@@ -201,7 +201,7 @@ def _prepare(
 @contextmanager
 def page(cli: Cli, site: Server, url: str) -> Generator[None]:
     """Open a browser with a link that signs in once; print the link where there is no browser."""
-    link = url + site.console.opening_path()
+    link = url + site.console.sessions.link()
     file = None
     screens = [os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")]
     if any(screens) or not sys.platform.startswith("linux"):

@@ -53,7 +53,7 @@ def asgi(
     is logged, and requests try again.
     """
     try:
-        from redrive.web.console.visit import Place  # noqa: PLC0415 - an extra
+        from redrive.web.console.requests import Place  # noqa: PLC0415 - an extra
         from redrive.web.server import Server  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(f"serving needs an extra: pip install 'redrive[web]' ({error})") from error

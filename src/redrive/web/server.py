@@ -32,10 +32,8 @@ from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
 from redrive.web import guard, health
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
-from redrive.web.console.failures import failure_page
-from redrive.web.console.requests import Search
-from redrive.web.console.site import Console, Handler
-from redrive.web.console.visit import Place
+from redrive.web.console.requests import Place, Search
+from redrive.web.console.site import Console, Handler, failure_page
 from redrive.web.messages import Request
 from redrive.web.reads import body_of, checked, query_of, read
 from redrive.web.routes import ROUTES, Route

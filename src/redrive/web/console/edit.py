@@ -17,8 +17,8 @@ from redrive.desk.jobs import Editable
 from redrive.errors import RedriveError, Refused, StoreError
 from redrive.web import actions, messages
 from redrive.web.call import Problem, problem_of
+from redrive.web.console.requests import Visit
 from redrive.web.console.shown import coloured
-from redrive.web.console.visit import Visit
 from redrive.web.reads import LARGEST, checked
 
 _ROOM = 20_000  # bytes of a form beside the payload

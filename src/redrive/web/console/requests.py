@@ -1,22 +1,25 @@
-"""What the console reads from a request: its prefix, language, query, origin and notice."""
+"""One request for a page: who asks and in which language, what was typed, and what forms do."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, cast
-from urllib.parse import unquote
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, cast
+from urllib.parse import parse_qsl, unquote
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
-from redrive.errors import RedriveError
+from redrive.desk.desk import Desk
 from redrive.web import guard
-from redrive.web.call import Problem, problem_of
-from redrive.web.console.forms import UNDO, back_of, fields_of
+from redrive.web.call import Call, Problem
 from redrive.web.console.texts import Texts, language_of, languages, texts
 from redrive.web.messages import PATH, Request
 from redrive.web.reads import checked, query_of, read
+from redrive.web.routes import ROUTES, Route
+from redrive.web.shared import Shared
+from redrive.web.tokens import RIGHTS, Token
 
 Search = Literal["", "page", "plan"]
 """If a request searches jobs one by one: for a page of them, or for all that a plan takes."""
@@ -34,11 +37,164 @@ HEADERS: Mapping[str, str] = {
 }
 """On every page."""
 LANGUAGE = "redrive_language"  # the cookie with the language that somebody chose
+_MOST_FIELDS = 500
+_NOT_FIELDS = ("csrf", "back", "again")
+_SEVERAL = "q"
+"""The name that ticked rows share."""
 
 
-def as_problem(error: Problem | RedriveError) -> Problem:
-    """Return an error as a problem with a status."""
-    return error if isinstance(error, Problem) else problem_of(error)
+class Place(NamedTuple):
+    """What the console says about where it is."""
+
+    name: str
+    environment: str = ""
+    who: Callable[[MutableMapping[str, Any]], tuple[str, str] | None] | None = None
+    """Returns who sends a request, if the host program knows; then nobody signs in here."""
+    sign_in: str = ""
+    """The page of the host program where people sign in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Somebody who signed in."""
+
+    token: Token
+    csrf: str
+    """What every form must carry."""
+    has_cookie: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit(Call):
+    """What every page's function is given."""
+
+    session: Session
+    texts: Texts
+    shared: Shared
+    place: Place
+    query: Any = None
+    """What the query says, by the page's type."""
+    is_refresh: bool = False
+    """True if a page refreshes itself."""
+    address: str = "/"
+    """The path and query of the page, without the root."""
+    form: Mapping[str, str] | None = None
+    """What was typed into a form that is shown again, with its error."""
+    error: str = ""
+    notice: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What was done just now."""
+    cookie: str = ""
+    """The name of the session's cookie."""
+
+    @property
+    def desk(self) -> Desk:
+        """Where jobs are read, masked."""
+        return self.app.desk
+
+    def of(self, request: HttpRequest, query: type[Request] | None = None) -> Visit:
+        """Return the visit with the names in its path, and what its query says by the type of a page."""
+        path = dict(request.path_params)
+        for name, value in path.items():
+            checked(value, PATH[name], f"path.{name}")
+        if query is None:
+            return replace(self, path=path)
+        asked = checked(query_of(request.scope["query_string"]), query, "query", strict=False)
+        return replace(self, path=path, query=asked)
+
+    def at(self, page: str) -> Visit:
+        """Return the visit with the address of a page that can be asked for, unlike that of a form."""
+        return replace(self, address=page.format(**self.path))
+
+    def may(self, right: str) -> bool:
+        """Return True if the visitor's right includes this one."""
+        return RIGHTS.index(right) <= RIGHTS.index(self.session.token.right)
+
+
+class Form(NamedTuple):
+    """One form: the route of the API that it is, the notice afterwards, and what undoes it."""
+
+    route: Route
+    notice: str
+    undo: str = ""
+    """The address of the form that undoes it, with the names of the path."""
+    goes: Callable[[Any], str] = lambda _: ""
+    """Where people are led afterwards, by the result; empty: where they were."""
+    page: str = ""
+    """The page that is shown again with the error and what was typed, if it is refused."""
+
+    @property
+    def kind(self) -> type[Request]:
+        """What its fields say."""
+        return self.route.body or Request
+
+
+def _after_plan(done: Any) -> str:
+    return f"/runs/{done['run']}" if done["run"] else f"/plans/{done['plan']}"
+
+
+_TABLE: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("/jobs/{job}/retry", "retry", {}),
+    ("/jobs/{job}/resolve", "resolve", {"undo": "/jobs/{job}/reopen"}),
+    ("/jobs/{job}/discard", "discard", {"undo": "/jobs/{job}/reopen", "page": "/jobs/{job}"}),
+    ("/jobs/{job}/reopen", "reopen", {}),
+    ("/groups/{group}/mark", "mark", {}),
+    ("/groups/{group}/note", "note", {}),
+    ("/plans", "", {"goes": lambda plan: f"/plans/{plan['plan']}"}),
+    ("/plans/{plan}/carry-out", "carry_out", {"goes": _after_plan, "page": "/plans/{plan}"}),
+    ("/pauses", "pause", {"undo": "/pauses/{lane}/resume"}),
+    ("/pauses/{lane}/resume", "resume", {}),
+    ("/alerts/{channel}/test", "alert_test", {}),
+    ("/runs/{run}/pause", "run_pause", {"undo": "/runs/{run}/resume"}),
+    ("/runs/{run}/resume", "run_resume", {}),
+    ("/runs/{run}/cancel", "run_cancel", {}),
+    ("/runs/{run}/rate", "run_rate", {}),
+)
+_POSTS = {route.path.removeprefix("/api/v1"): route for route in ROUTES if route.method == "POST"}
+FORMS: Mapping[str, Form] = {
+    path: Form(_POSTS[path], notice, **more) for path, notice, more in _TABLE
+}
+"""By path: POST routes of the API without their prefix. A submit has no form, an edit one of its own."""
+UNDO: Mapping[str, str] = {form.notice: form.undo for form in FORMS.values()}
+"""The address of the form that undoes what a notice is about, with the names of the path."""
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """Read a form: each name once, but for the rows that are ticked."""
+    try:
+        pairs = parse_qsl(
+            text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
+        )
+    except ValueError as error:
+        raise Problem(400, "bad_request", f"the form cannot be read: {error}") from error
+    fields: dict[str, str] = {}
+    for name, value in pairs:
+        if name in fields and name != _SEVERAL:
+            raise Problem(400, "bad_request", f"the form has the field {name!r} twice")
+        fields[name] = f"{fields[name]} {value}" if name in fields else value
+    if "one" in fields:  # the button of one row, whatever is ticked
+        fields["verb"], _, fields["q"] = fields.pop("one").partition(" ")
+    return fields
+
+
+def body_of(fields: Mapping[str, str], route: Route, path: Mapping[str, str]) -> dict[str, object]:
+    """Return the fields of a form as the body of its route, but for those that were left empty.
+
+    An empty note removes the note. Numbers may be typed with commas.
+    """
+    body: dict[str, object] = {
+        n: v for n, v in fields.items() if n not in _NOT_FIELDS and (v or n == "note")
+    }
+    if "confirm" in body:
+        body["confirm"] = str(body["confirm"]).replace(",", "").replace(" ", "")
+    names = route.body.__struct_fields__ if route.body else ()
+    return body | {name: value for name, value in path.items() if name in names}
+
+
+def back_of(fields: Mapping[str, str], default: str = "/") -> str:
+    """Return the page that a form was on: an address here and nowhere else."""
+    back = fields.get("back", "")
+    is_ours = back.startswith("/") and not back.startswith(("//", "/\\"))
+    return back if is_ours and back.isprintable() else default
 
 
 def root_of(request: HttpRequest) -> str:
@@ -54,26 +210,13 @@ def texts_of(request: HttpRequest) -> Texts:
 
 
 def redirect(request: HttpRequest, to: str) -> Response:
-    """Lead somebody to another page of ours."""
+    """Redirect to another console page."""
     return RedirectResponse(root_of(request) + to, 303, dict(HEADERS))
 
 
-def typed_query(request: HttpRequest, kind: type[Request]) -> Request:
-    """Return what the query says, by the type of a page."""
-    return checked(query_of(request.scope["query_string"]), kind, "query", strict=False)
-
-
-def typed_path(request: HttpRequest) -> dict[str, str]:
-    """Return the names in the path, checked."""
-    path = dict(request.path_params)
-    for name, value in path.items():
-        checked(value, PATH[name], f"path.{name}")
-    return path
-
-
-def is_part(request: HttpRequest) -> bool:
-    """Return True if a page refreshes one of its parts, by itself."""
-    return address_of(request).startswith("/part/")
+def is_refresh(request: HttpRequest) -> bool:
+    """Return True if a page refreshes itself."""
+    return "hx-request" in request.headers
 
 
 def is_ahead(request: HttpRequest) -> bool:
@@ -98,17 +241,15 @@ def came_from(request: HttpRequest) -> str:
 
 
 async def form_of(request: HttpRequest) -> dict[str, str]:
-    """Return the fields of a form that was sent from a page of ours."""
-    check_origin(request)
-    return fields_of(await read(request, "application/x-www-form-urlencoded"))
+    """Return the fields of a form that was sent from a page of ours.
 
-
-def check_origin(request: HttpRequest) -> None:
-    """Refuse a form of another origin, or one that does not say which it is of."""
+    One of another origin is refused, and one that does not say which it is of.
+    """
     guard.check_origin(request.headers)
     if not {"origin", "sec-fetch-site"} & set(request.headers):
         msg = "the request does not say which page it comes from: send it from a browser"
         raise Problem(403, "no_origin", msg)
+    return fields_of(await read(request, "application/x-www-form-urlencoded"))
 
 
 def read_notice(value: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Sessions of people who signed in with a token: a cookie that every server of a store can check.
+"""Signing in: the form for a token, links that work once, and the cookie of a session.
 
-The cookie has the name of the token, a session id, the time of the sign-in and of the last use, and a
-MAC over these. Its key is an HMAC of the token's hash under a random key in the store: it needs no list of
-sessions, and ends with the token. Signing out leaves a note, so that copies of the cookie end, too.
+The cookie has the name of the token, the time of the sign-in, a random part, and a MAC over these. Its key
+is an HMAC of the token's hash under a random key in the store: every server of the store can check it, it
+needs no list of sessions, and it ends with the token.
 """
 
 from __future__ import annotations
@@ -10,75 +10,68 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import cast, get_args
+from urllib.parse import quote
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import RedirectResponse, Response
 
 from redrive.app import Redrive
+from redrive.web import LOOPBACK, guard
 from redrive.web.call import Problem
+from redrive.web.console import render
+from redrive.web.console.requests import (
+    HEADERS,
+    Place,
+    Runner,
+    Session,
+    address_of,
+    back_of,
+    came_from,
+    form_of,
+    is_ahead,
+    is_refresh,
+    redirect,
+    root_of,
+    texts_of,
+)
+from redrive.web.reads import query_of
 from redrive.web.tokens import ANYBODY, Right, Token, Tokens
 
-IDLE, LONGEST = 12 * 3600.0, 7 * 86400.0
-"""Seconds after the last use, and after the sign-in, when a session ends."""
-RENEWED = 300.0  # seconds after which a used cookie is written anew; the session stays the same
+LASTS = 12 * 3600.0  # seconds after the sign-in when a session ends
 ONCE = 120.0  # seconds for which the link of `redrive serve --open` is good, once
-_KEY, _OUT = "web:key", "web:out:"
+_KEY = "web:key"
 _BETWEEN = "~"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """Somebody who signed in."""
-
-    token: Token
-    id: str = ""
-    issued: float = 0.0
-    used: float = 0.0
-    csrf: str = ""
-    """What every form must carry."""
-
-
 class Sessions:
-    """Makes, checks and ends sessions."""
+    """Decides who asks, and lets people in."""
 
-    def __init__(self, app: Redrive, tokens: Tokens | None) -> None:
+    def __init__(self, app: Redrive, tokens: Tokens | None, run: Runner, place: Place) -> None:
         self._app = app
         self._tokens = tokens
+        self._run = run
+        self._place = place
         self._key = b""
         self._codes: dict[str, tuple[Token, float]] = {}
 
-    def open(self, token: Token) -> str:
-        """Begin a session; return its cookie."""
-        now, name = self._app.store.now(), secrets.token_urlsafe(16)
-        return self._cookie(Session(token=token, id=name, issued=now, used=now))
-
-    def sign_in(self, text: str) -> Token | None:
-        """Return the token with this text."""
-        return self._tokens.find(text) if self._tokens else None
-
-    def read(self, cookie: str | None) -> Session | None:
-        """Return the session of a cookie; None if it is not valid, has ended or was signed out."""
+    def find(self, request: HttpRequest) -> Session | None:
+        """Return who asks: by the host program if it decides, else by the cookie; None for nobody."""
+        if self._place.who is not None:
+            return self._of_person(self._place.who(request.scope))
         if self._tokens is None:
             return Session(token=ANYBODY, csrf=self._mac(ANYBODY, "csrf"))
-        parts = (cookie or "").split(_BETWEEN)
-        if len(parts) != 5:  # noqa: PLR2004 - name, id, times and MAC
-            return None
-        name, session_id, issued, used, mac = parts
-        signed = _BETWEEN.join(parts[:-1])
-        token = next(
-            (t for t in self._tokens.named(name) if is_same(self._mac(t, signed), mac)), None
-        )
-        if token is None:
-            return None
-        session = Session(token=token, id=session_id, issued=float(issued), used=float(used))
-        now = self._app.store.now()
-        is_over = now - session.used > IDLE or now - session.issued > LONGEST
-        if is_over or self._app.store.notes(_OUT + session_id):
-            return None
-        return replace(session, csrf=self._mac(token, f"csrf{_BETWEEN}{session_id}"))
+        signed, _, mac = request.cookies.get(self.cookie(request), "").rpartition(_BETWEEN)
+        parts = signed.split(_BETWEEN)
+        for token in self._tokens.named(parts[0]):
+            if is_same(self._mac(token, signed), mac):
+                is_over = self._app.store.now() - float(parts[1]) > LASTS
+                csrf = self._mac(token, f"csrf{_BETWEEN}{signed}")
+                return None if is_over else Session(token=token, csrf=csrf, has_cookie=True)
+        return None
 
-    def of_person(self, person: tuple[str, str] | None) -> Session | None:
-        """Return the session of somebody whom the host program knows; None for nobody."""
+    def _of_person(self, person: tuple[str, str] | None) -> Session | None:
         if person is None:
             return None
         name, right = person
@@ -88,37 +81,99 @@ class Sessions:
         token = Token(name, cast("Right", right), b"host")
         return Session(token=token, csrf=self._mac(token, f"csrf{_BETWEEN}{name}"))
 
-    def renewed(self, session: Session) -> str:
-        """Return the cookie of a session that was used; empty while the present one is fresh."""
-        now = self._app.store.now()
-        if not session.id or now - session.used < RENEWED:
-            return ""
-        return self._cookie(replace(session, used=now))
+    async def ask(self, request: HttpRequest) -> Response:
+        """Show the form for a token; a code of `redrive serve --open` needs none."""
+        query = query_of(request.scope["query_string"])
+        back = back_of({"back": query.get("next", "")})
 
-    def close(self, session: Session) -> None:
-        """End a session for every copy of its cookie."""
-        if session.id:
-            self._app.store.note(_OUT + session.id, "", expires_in=LONGEST, durable=True)
+        def does() -> Response:
+            if self._place.who is not None:
+                return self._sent_to_host(request, back)
+            if "once" not in query:
+                return self._gate(request, back)
+            if is_ahead(request):  # a person may still want to use the code
+                return Response("", 200 if request.method == "HEAD" else 503, dict(HEADERS))
+            token, ends = self._codes.pop(query["once"], (None, 0.0))
+            if token is None or time.monotonic() > ends:
+                return self._gate(request, back, "sign_in.used", 401)
+            return self._welcome(request, token, back)
 
-    def strongest(self) -> Token | None:
-        """Return the token of the operator; None if no tokens are needed."""
-        return self._tokens.strongest() if self._tokens else None
+        return await self._run(does, "")
 
-    def once(self, token: Token) -> str:
-        """Return a code that signs in with this token, once and soon."""
+    async def enter(self, request: HttpRequest) -> Response:
+        """Begin a session with the token that was typed."""
+        fields = await form_of(request)
+        back = back_of({"back": fields.get("next", "")})
+
+        def does() -> Response:
+            if self._place.who is not None:
+                return self._sent_to_host(request, back)
+            token = self._tokens.find(fields.get("token", "").strip()) if self._tokens else None
+            if token is None:
+                return self._gate(request, back, "sign_in.wrong", 401)
+            return self._welcome(request, token, back)
+
+        return await self._run(does, "")
+
+    def leave(self, request: HttpRequest) -> Response:
+        """Remove the cookie."""
+        response = redirect(request, "/sign-in")
+        response.delete_cookie(self.cookie(request), path=root_of(request) or "/")
+        return response
+
+    def first(self, request: HttpRequest) -> Response:
+        """Lead somebody without a session to the sign-in, and back afterwards."""
+        if is_refresh(request):
+            return Response("", 401, dict(HEADERS))
+        to = came_from(request) if request.method == "POST" else address_of(request)
+        more = f"?next={quote(to, safe='')}" if to != "/" else ""
+        return redirect(request, f"/sign-in{more}")
+
+    def link(self) -> str:
+        """Return the path of a page that signs in once and soon, as the token that may act."""
+        if self._tokens is None:
+            return "/"
         code = secrets.token_urlsafe(32)
-        self._codes[code] = token, time.monotonic() + ONCE
-        return code
+        self._codes[code] = self._tokens.strongest(), time.monotonic() + ONCE
+        return f"/sign-in?once={code}"
 
-    def take(self, code: str) -> Token | None:
-        """Return the token of a code, which is used up by this."""
-        token, ends = self._codes.pop(code, (None, 0.0))
-        return token if time.monotonic() < ends else None
+    def cookie(self, request: HttpRequest) -> str:
+        """Return a name for each mount, port and store: the ports of a host share their cookies."""
+        port = request.headers.get("host", "").rpartition(":")[2]
+        text = f"{root_of(request)}|{port}|{self._place.name}"
+        return f"redrive_{sha256(text.encode()).hexdigest()[:10]}"
 
-    def _cookie(self, session: Session) -> str:
-        name = session.token.name
-        signed = _BETWEEN.join([name, session.id, repr(session.issued), repr(session.used)])
-        return f"{signed}{_BETWEEN}{self._mac(session.token, signed)}"
+    def _sent_to_host(self, request: HttpRequest, back: str) -> Response:
+        """Lead somebody to the sign-in of the host program, and back afterwards."""
+        if self.find(request) is not None:
+            return redirect(request, back)
+        if not self._place.sign_in:
+            return self._gate(request, back, status=401)
+        to = f"{self._place.sign_in}?next={quote(root_of(request) + back, safe='/')}"
+        return RedirectResponse(to, 303, dict(HEADERS))
+
+    def _welcome(self, request: HttpRequest, token: Token, back: str) -> Response:
+        signed = _BETWEEN.join([token.name, repr(self._app.store.now()), secrets.token_urlsafe(16)])
+        is_local = guard.name_of(request.headers.get("host", "")) in LOOPBACK
+        response = redirect(request, back)
+        response.set_cookie(
+            self.cookie(request),
+            f"{signed}{_BETWEEN}{self._mac(token, signed)}",
+            max_age=int(LASTS),
+            path=root_of(request) or "/",
+            secure=not is_local,
+            httponly=True,
+            samesite="lax",
+        )
+        return response
+
+    def _gate(
+        self, request: HttpRequest, back: str, error: str = "", status: int = 200
+    ) -> Response:
+        t = texts_of(request)
+        data = {"place": self._place, "next": back, "error": t(error) if error else ""}
+        html = render.bare("sign_in.html", t, root_of(request), data)
+        return Response(html, status, dict(HEADERS), "text/html")
 
     def _mac(self, token: Token, text: str) -> str:
         key = hmac.digest(self._store_key(), token.digest, "sha256")
@@ -138,8 +193,3 @@ class Sessions:
 def is_same(given: str, known: str) -> bool:
     """Return True if two texts are the same, in constant time."""
     return hmac.compare_digest(given.encode(), known.encode())
-
-
-def cookie_name(root: str, port: str, store: str) -> str:
-    """Return a name of its own for each mount, port and store: ports of a host share their cookies."""
-    return "redrive_" + sha256(f"{root}|{port}|{store}".encode()).hexdigest()[:10]

@@ -11,52 +11,68 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+from msgspec import to_builtins
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
 from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
-from redrive.web.call import Problem
-from redrive.web.console import activity, edit, views
-from redrive.web.console.assets import by_public_name
-from redrive.web.console.forms import FORMS, Form, back_of, body_of
-from redrive.web.console.pages import Pages
-from redrive.web.console.parts import PARTS
+from redrive.web.call import Problem, problem_of
+from redrive.web.console import edit, pages, render
+from redrive.web.console.pages import Data, Page
 from redrive.web.console.requests import (
+    FORMS,
     HEADERS,
     LANGUAGE,
+    Form,
+    Place,
     Runner,
     Search,
+    Session,
+    Visit,
     address_of,
-    as_problem,
+    back_of,
+    body_of,
+    came_from,
     form_of,
-    is_part,
+    is_refresh,
     read_notice,
     redirect,
     root_of,
     texts_of,
-    typed_path,
-    typed_query,
 )
-from redrive.web.console.sessions import Session, Sessions, is_same
-from redrive.web.console.sign_in import SignIn
+from redrive.web.console.sessions import Sessions, is_same
 from redrive.web.console.texts import languages
-from redrive.web.console.views import PAGES, Page
-from redrive.web.console.visit import Place, Visit
 from redrive.web.health import Health
-from redrive.web.messages import PATH
+from redrive.web.messages import PATH, JobSearch
 from redrive.web.reads import checked
 from redrive.web.shared import Shared
 from redrive.web.tokens import Tokens
 
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 
+PAGES: tuple[Page, ...] = (
+    Page("/", pages.overview, refreshes=True),
+    Page("/groups", pages.groups, pages.GroupList, refreshes=True),
+    Page("/groups/{group}", pages.group, refreshes=True),
+    Page("/jobs", pages.jobs, JobSearch, searches=True),
+    Page("/jobs/{job}", pages.job),
+    Page("/jobs/{job}/edit", edit.edit, right="act"),
+    Page("/plans/{plan}", pages.plan),
+    Page("/runs", pages.runs, refreshes=True),
+    Page("/runs/{run}", pages.run, refreshes=True),
+    Page("/activity", pages.activity, pages.Activity),
+    Page("/system", pages.system, pages.SystemView, refreshes=True),
+)
 _NOTICE = "_notice"
 _YEAR = 366 * 86_400
 _FOREVER = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
+_NOT_PAGES = ("/api/", "/metrics", "/healthz", "/readyz")
+_WRONG_HOST = 421
+"""A page would show the name of the store to another site, by a host name of its own."""
 
 
 class Console:
@@ -70,16 +86,13 @@ class Console:
         self._run = run
         self._place = place
         self._shared = Shared()
-        self._pages = Pages()
-        self.sessions = Sessions(app, tokens)
-        self._entry = SignIn(self.sessions, self._pages, run, place)
+        self.sessions = Sessions(app, tokens, run, place)
 
     def paths(self) -> dict[str, dict[str, Handler]]:
         """Return the function of each path and method."""
         found: dict[str, dict[str, Handler]] = {
             "/-/{name}": {"GET": self._asset},
-            "/part/{name}": {"GET": self._part},
-            "/sign-in": {"GET": self._entry.ask, "POST": self._entry.enter},
+            "/sign-in": {"GET": self.sessions.ask, "POST": self.sessions.enter},
             "/sign-out": {"POST": self._sign_out},
             "/language": {"POST": self._language},
             "/jobs/{job}/reveal": {"POST": self._reveal},
@@ -92,11 +105,6 @@ class Console:
             found.setdefault(path, {})["POST"] = partial(self._form, form)
         return found
 
-    def opening_path(self) -> str:
-        """Return the path of a page that signs in once, as the token that may act."""
-        token = self.sessions.strongest()
-        return "/" if token is None else f"/sign-in?once={self.sessions.once(token)}"
-
     async def nowhere(self, request: HttpRequest) -> Response:
         """Answer a request of a browser for a page that there is not."""
 
@@ -106,7 +114,7 @@ class Console:
         return await self._answer(request, does)
 
     async def _asset(self, request: HttpRequest) -> Response:
-        asset = by_public_name().get(request.path_params["name"])
+        asset = render.by_public_name().get(request.path_params["name"])
         if asset is None:
             raise Problem(404, "no_route", "there is no such file")
         packed = "gzip" in request.headers.get("accept-encoding", "")
@@ -115,29 +123,24 @@ class Console:
 
     async def _page(self, page: Page, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(typed_query(request, page.query), typed_path(request))
-            return self._shown(visit, page.template, page.does(visit))
+            visit = visit.of(request, page.query)
+            return self._shown(visit, page.template, self._read(page, visit))
 
         search: Search = "page" if page.searches else ""
         return await self._answer(request, does, right=page.right, search=search)
 
-    async def _part(self, request: HttpRequest) -> Response:
-        name = request.path_params["name"]
-        part = PARTS.get(name)
-        if part is None:
-            raise Problem(404, "no_route", "there is no such part")
-
-        def does(visit: Visit) -> Response:
-            asked = replace(visit.with_query(typed_query(request, part.query)), is_part=True)
-            html = self._pages.part(asked, name).html
-            return Response(html, 200, dict(HEADERS), "text/html")
-
-        return await self._answer(request, does)
+    def _read(self, page: Page, visit: Visit) -> Data:
+        """Return what a page shows; one that refreshes is read once for all who look."""
+        if not page.refreshes:
+            return page.does(visit)
+        asked = (page.path, *visit.path.values(), urlencode(to_builtins(visit.query)))
+        key, does = (*asked, visit.texts.language), partial(page.does, visit)
+        return self._shared.get(key, lambda data: data["every"] - 0.2, does)
 
     async def _form(self, form: Form, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
             route, fields = form.route, visit.form or {}
-            visit = visit.with_query(None, typed_path(request))
+            visit = visit.of(request)
             try:
                 asked = body_of(fields, route, visit.path)
                 if "q" in form.kind.__struct_fields__ and not asked.get("q"):
@@ -158,20 +161,20 @@ class Console:
     def _again(self, visit: Visit, path: str, error: Problem | RedriveError) -> Response:
         """Show the page of a form again, with what was typed and why it was refused."""
         page = next(page for page in PAGES if page.path == path)
-        problem = as_problem(error)
-        visit = visit.refused(problem.detail).at(path)
+        problem = _as_problem(error)
+        visit = replace(visit, error=problem.detail).at(path)
         return self._shown(visit, page.template, page.does(visit), problem.status)
 
     async def _reveal(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(None, typed_path(request)).at("/jobs/{job}")
-            return self._shown(visit, "job.html", views.job(visit, reveal=True))
+            visit = visit.of(request).at("/jobs/{job}")
+            return self._shown(visit, "job.html", pages.job(visit, reveal=True))
 
         return await self._answer(request, does, right="reveal")
 
     async def _edit(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            visit = visit.with_query(None, typed_path(request))
+            visit = visit.of(request)
             outcome = edit.save(visit)
             if not outcome.notice:
                 return self._shown(visit, "edit.html", outcome.data, outcome.status)
@@ -182,7 +185,7 @@ class Console:
 
     async def _export(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            text = activity.exported(visit.with_query(typed_query(request, activity.Activity)))
+            text = pages.exported(visit.of(request, pages.Activity))
             name = 'attachment; filename="redrive-activity.jsonl"'
             return Response(
                 text, 200, {**HEADERS, "content-disposition": name}, "application/jsonl"
@@ -203,10 +206,7 @@ class Console:
         return response
 
     async def _sign_out(self, request: HttpRequest) -> Response:
-        def does(visit: Visit) -> Response:
-            return self._entry.leave(request, visit.session)
-
-        return await self._answer(request, does)
+        return await self._answer(request, lambda _: self.sessions.leave(request))
 
     async def _answer(
         self,
@@ -227,9 +227,9 @@ class Console:
         does: Callable[[Visit], Response],
         right: str,
     ) -> Response:
-        session = self._entry.session(request)
+        session = self.sessions.find(request)
         if session is None:
-            return self._entry.first(request)
+            return self.sessions.first(request)
         visit = self._visit(request, session, form)
         try:
             if not session.token.allows(right):
@@ -237,15 +237,14 @@ class Console:
                 raise Problem(403, "not_allowed", msg)
             if form is not None and not is_same(form.get("csrf", ""), session.csrf):
                 raise Problem(403, "old_form", visit.texts("error.old_form"))
-            response = does(visit)
+            return does(visit)
         except (Problem, RedriveError) as error:
-            response = self._problem(request, visit, error)
+            return self._problem(request, visit, error)
         except TimeoutError as error:  # of a search that ran too long
-            response = self._problem(request, visit, Problem(504, "too_long", str(error)))
-        self._entry.renew(request, response, session)
-        return response
+            return self._problem(request, visit, Problem(504, "too_long", str(error)))
 
     def _visit(self, request: HttpRequest, session: Session, form: dict[str, str] | None) -> Visit:
+        cookie = self.sessions.cookie(request)
         return Visit(
             app=self._app,
             health=self._health,
@@ -258,16 +257,17 @@ class Console:
             texts=texts_of(request),
             shared=self._shared,
             place=self._place,
+            is_refresh=is_refresh(request),
             address=address_of(request),
             form=form,
-            notice=read_notice(request.cookies.get(self._entry.cookie(request) + _NOTICE, "")),
-            cookie=self._entry.cookie(request),
+            notice=read_notice(request.cookies.get(cookie + _NOTICE, "")),
+            cookie=cookie,
         )
 
     def _shown(
         self, visit: Visit, template: str, data: Mapping[str, Any], status: int = 200
     ) -> Response:
-        html = self._pages.page(visit, template, data)
+        html = render.page(visit, template, data)
         response = Response(html, status, dict(HEADERS), "text/html")
         if visit.notice:
             response.delete_cookie(visit.cookie + _NOTICE, path=visit.root or "/")
@@ -292,13 +292,34 @@ class Console:
     def _problem(
         self, request: HttpRequest, visit: Visit, error: Problem | RedriveError
     ) -> Response:
-        problem = as_problem(error)
+        problem = _as_problem(error)
         if isinstance(error, StoreError):
             log.warning("%s %s: %s", request.method, request.scope["path"], error)
-        if is_part(request):
+        if visit.is_refresh:
             return Response("", problem.status, dict(HEADERS))
         to = back_of(visit.form or {})
         data = {"here": "", "line": "redrive doctor", "problem": problem, "to": to}
         data["again"] = (visit.form or {}).get("again", "") if problem.code == "not_found" else ""
         visit = visit if visit.form is None else replace(visit, address=to)
         return self._shown(visit, "error.html", data, problem.status)
+
+
+def failure_page(request: HttpRequest, problem: Problem, place: Place) -> Response | None:
+    """Return a page for an error before a session is known; None if a browser did not ask for a page."""
+    address = address_of(request)
+    is_page = "text/html" in request.headers.get("accept", "") and not is_refresh(request)
+    if not is_page or address.startswith(_NOT_PAGES) or problem.status == _WRONG_HOST:
+        return None
+    is_get = request.method in {"GET", "HEAD"}
+    data = {
+        "place": place,
+        "problem": problem,
+        "is_get": is_get,
+        "back": back_of({"back": address}) if is_get else came_from(request),
+    }
+    html = render.bare("failed.html", texts_of(request), root_of(request), data)
+    return Response(html, problem.status, {**HEADERS, **problem.headers}, "text/html")
+
+
+def _as_problem(error: Problem | RedriveError) -> Problem:
+    return error if isinstance(error, Problem) else problem_of(error)

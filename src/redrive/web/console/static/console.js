@@ -11,11 +11,11 @@
   // A refresh must not untick boxes, close details or reset fields: the server does not know them.
   Idiomorph.defaults.ignoreActiveValue = true;
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
-    !(name === "open" || name === "checked" || name === "hidden" || (name === "value" && node.matches("input, textarea, select")));
+    !(name === "open" || name === "checked" || name === "hidden" || (name === "value" && node.matches("input, textarea, select")) || (name === "class" && node.matches("[data-row]")));
 
   let paused = false, failures = 0, signedOut = false, sending = false, seen = clock ? clock.textContent : "";
-  const next = new Map();
-  const parts = () => all("[data-every]").filter((part) => Number(part.dataset.every) > 0);
+  const every = () => Number($("#live").dataset.every || 0);
+  let next = Date.now() + 1000 * every();
 
   const isHeld = () => sending || Boolean($("main [data-rows] input:checked, main .menu[open], main form[data-touched], dialog[open]"));
 
@@ -26,34 +26,30 @@
 
   function show() {
     if (sending) return say(words.busy, "still");
-    const some = parts().filter((part) => part.id !== "part-nav");
-    button.hidden = !some.length || signedOut;
+    button.hidden = !every() || signedOut;
     button.setAttribute("aria-pressed", String(paused));
-    if (signedOut || !some.length) return;
-    const every = Math.min(...some.map((part) => Number(part.dataset.every)));
+    if (button.hidden) return;
     if (paused) say(words.paused, "still");
     else if (failures) say(words.lost.replace("{c}", seen), "lost");
     else if (isHeld()) say(words.held, "still");
-    else say(words.live.replace("{s}", every), "");
+    else say(words.live.replace("{s}", every()), "");
   }
 
   function tick() {
-    if (!signedOut && !paused && !document.hidden && !isHeld()) {
-      const now = Date.now();
-      for (const part of parts()) {
-        const every = Number(part.dataset.every) * 1000;
-        if (!next.has(part.id)) next.set(part.id, now + every);
-        if (now < next.get(part.id)) continue;
-        next.set(part.id, now + Math.max(every, failures ? Math.min(30000, every * 2 ** failures) : 0));
-        htmx.trigger(part, "refresh");
-      }
+    const wait = 1000 * every(), now = Date.now();
+    if (wait && !signedOut && !paused && !document.hidden && !isHeld() && now >= next) {
+      next = now + Math.max(wait, failures ? Math.min(30000, wait * 2 ** failures) : 0);
+      htmx.trigger("#live", "refresh");
     }
     show();
   }
 
+  // The sign-in page of a proxy in front of the console comes as a page, too.
+  const isOurs = (xhr) => xhr.responseText.includes('id="live"');
+  document.addEventListener("htmx:beforeSwap", (event) => { event.detail.shouldSwap &&= isOurs(event.detail.xhr); });
   document.addEventListener("htmx:afterRequest", (event) => {
-    const { xhr, successful, elt } = event.detail;
-    if (xhr && xhr.status === 401) {
+    const { xhr, successful } = event.detail;
+    if (xhr && (xhr.status === 401 || successful && !isOurs(xhr))) {
       signedOut = true;
       say(words.out + " ", "lost");
       const link = document.createElement("a");
@@ -69,10 +65,8 @@
     show();
   });
   document.addEventListener("htmx:afterSettle", () => {
-    const dated = all("[data-at]").map((part) => part.dataset.at).sort().pop();
-    if (dated) { seen = dated + " UTC"; clock.textContent = seen; }
-    const titled = $("[data-title]");
-    if (titled) document.title = titled.dataset.title + document.title.slice(document.title.lastIndexOf(" · ", document.title.lastIndexOf(" · ") - 1));
+    seen = clock.textContent;
+    if (!every()) say("", "still");
     ready();
   });
 

@@ -95,7 +95,7 @@ def test_channels_of_the_workers_program_are_listed_without_a_button(
 def test_without_channels_the_page_says_so(app: Redrive) -> None:
     page = Visitor(app).page("/system")
     assert "nobody is told about dead letters" in page.text
-    assert "redrive help alerts" in page.text
+    assert "redrive alerts list" in page.text
 
 
 def test_the_api_returns_the_answer(app: Redrive, channel: Kept) -> None:

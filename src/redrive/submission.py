@@ -238,7 +238,7 @@ class Submitter:
     def take(self, job: Job) -> Job:
         """Return a job with its next attempt counted; nothing is stored."""
         now = self.settings.clock.now()
-        return transitions.claimed(job, holder=self.holder, now=now, lease_end=now, boot=None)
+        return transitions.claimed(job, holder=self.holder, now=now, lease_end=now)
 
     def end(self, execution: Execution, options: Options) -> Job | None:
         """Store a call that failed in place, or settle one that was stored before it ran."""

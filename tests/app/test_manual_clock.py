@@ -11,26 +11,13 @@ from kit import START, make_attempt, make_job
 from redrive.testing import ManualClock
 
 
-def test_both_clocks_stand_still_and_advance_together() -> None:
-    clock = ManualClock(1000.0, since_boot=50.0)
-    assert (clock.now(), clock.boot()) == (clock.now(), clock.boot()) == (1000.0, ("boot-1", 50.0))
+def test_it_stands_still_advances_and_jumps() -> None:
+    clock = ManualClock(1000.0)
+    assert clock.now() == clock.now() == 1000.0
     clock.advance(2.5)
-    assert (clock.now(), clock.boot()) == (1002.5, ("boot-1", 52.5))
-
-
-def test_a_jump_moves_the_wall_clock_only() -> None:
-    clock = ManualClock(1000.0, since_boot=50.0)
-    clock.jump(-900)
-    assert (clock.now(), clock.boot()) == (100.0, ("boot-1", 50.0))
-
-
-def test_a_reboot_is_another_boot_that_has_just_begun() -> None:
-    clock = ManualClock(since_boot=50.0)
-    before = clock.now()
-    clock.reboot()
-    boot, seconds = clock.boot()
-    assert (boot, clock.now()) == ("boot-2", before)
-    assert 0 <= seconds < 50
+    assert clock.now() == 1002.5
+    clock.jump(-902.5)
+    assert clock.now() == 100.0
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, math.nan])

@@ -53,9 +53,7 @@ def job_in(state: State) -> Job:
     job = make_job("j", attempts=2, lease=2, max_attempts=5)
     match state:
         case State.RUNNING:
-            return replace(
-                job, state=state, attempts=3, lease=3, holder="w", lease_end=50.0, boot="b"
-            )
+            return replace(job, state=state, attempts=3, lease=3, holder="w", lease_end=50.0)
         case State.DEAD:
             return replace(job, state=state, reason=Reason.EXHAUSTED, finished=START + 5)
         case State.COMPLETED:
@@ -76,7 +74,7 @@ def move(job: Job, verb: Verb, delay: float = 0.0) -> Job:
 
 
 VERBS: dict[str, Callable[[Job], Job]] = {
-    "claim": lambda job: claimed(job, holder="x", now=NOW, lease_end=9.0, boot="b"),
+    "claim": lambda job: claimed(job, holder="x", now=NOW, lease_end=9.0),
     "done": lambda job: settled(job, Completed(Reason.DONE), None, now=NOW, group=None),
     "retry later": lambda job: settled(job, Retry(5), make_failure(), now=NOW, group=1),
     "give back": lambda job: settled(job, Return(), None, now=NOW, group=None),
@@ -147,21 +145,21 @@ def test_every_transition_is_reached_by_some_verb() -> None:
 
 def test_a_claim_counts_the_attempt_and_the_lease_before_the_handler_starts() -> None:
     """M5."""
-    job = claimed(job_in(P), holder="w", now=NOW, lease_end=77.0, boot="b")
+    job = claimed(job_in(P), holder="w", now=NOW, lease_end=77.0)
     assert (job.attempts, job.lease, job.holder) == (3, 3, "w")
-    assert (job.lease_end, job.boot, job.updated) == (77.0, "b", NOW)
+    assert (job.lease_end, job.updated) == (77.0, NOW)
 
 
 def test_a_seizure_raises_the_lease_and_counts_nothing() -> None:
     before = job_in(R)
-    after = seized(before, by="sweeper", lease_end=99.0, boot="c")
-    assert after == replace(before, lease=4, holder="sweeper", lease_end=99.0, boot="c")
+    after = seized(before, by="sweeper", lease_end=99.0)
+    assert after == replace(before, lease=4, holder="sweeper", lease_end=99.0)
 
 
 def test_settling_lets_the_lease_go_but_never_its_number() -> None:
     for verdict in (Completed(Reason.DONE), Dead(Reason.CRASH), Retry(1), Return()):
         job = settled(job_in(R), verdict, None, now=NOW, group=None)
-        assert (job.lease, job.holder, job.lease_end, job.boot) == (3, None, None, None)
+        assert (job.lease, job.holder, job.lease_end) == (3, None, None)
         assert job.updated == NOW
 
 
@@ -190,7 +188,7 @@ def test_failures_are_counted_by_category_and_crashes_apart() -> None:
     job = job_in(R)
     for category in ("transient", "transient", "quota", "crash"):
         job = settled(job, Retry(0), make_failure(category), now=NOW, group=1)
-        job = claimed(job, holder="w", now=NOW, lease_end=1.0, boot="b")
+        job = claimed(job, holder="w", now=NOW, lease_end=1.0)
     assert dict(job.spent) == {"transient": 2, "quota": 1, "crash": 1}
     assert job.crashes == 1
 
@@ -199,7 +197,7 @@ def test_the_first_failure_time_is_never_rewritten() -> None:
     """M3: not by a later failure, not by a fresh life."""
     job = settled(job_in(R), Retry(0), make_failure(), now=NOW, group=1)
     assert job.first_failed == NOW
-    job = claimed(job, holder="w", now=NOW + 5, lease_end=1.0, boot="b")
+    job = claimed(job, holder="w", now=NOW + 5, lease_end=1.0)
     job = settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=NOW + 9, group=1)
     assert move(job, "retry").first_failed == NOW
 
@@ -248,7 +246,7 @@ def test_closing_a_job_keeps_who_why_and_what_it_was_dead_of(verb: Verb, how: Re
 
 def test_closing_a_running_job_takes_its_lease_away() -> None:
     job = move(job_in(R), "resolve")
-    assert (job.holder, job.lease_end, job.boot, job.lease) == (None, None, None, 3)
+    assert (job.holder, job.lease_end, job.lease) == (None, None, 3)
 
 
 def test_reopening_restores_the_reason_it_was_dead_of_or_says_manual() -> None:
@@ -323,10 +321,10 @@ def test_an_action_adds_its_number_and_the_newest_twenty_stay() -> None:
 def test_jobs_that_change_alike_share_their_changes() -> None:
     jobs = [replace(job_in(P), id=name) for name in "abc"]
     jobs[2] = replace(jobs[2], attempts=0)
-    leased = claim_all(jobs, holder="w", now=NOW, lease_end=9.0, boot="b")
+    leased = claim_all(jobs, holder="w", now=NOW, lease_end=9.0)
     assert leased[0].changes is leased[1].changes is not leased[2].changes
     assert [one.job for one in leased] == [
-        claimed(job, holder="w", now=NOW, lease_end=9.0, boot="b") for job in jobs
+        claimed(job, holder="w", now=NOW, lease_end=9.0) for job in jobs
     ]
     verdicts = [Completed(Reason.DONE), Completed(Reason.DONE), Completed(Reason.SKIPPED, "old")]
     results = [
@@ -342,7 +340,7 @@ def test_jobs_that_change_alike_share_their_changes() -> None:
 
 def test_a_batch_refuses_what_a_single_claim_or_end_refuses() -> None:
     with pytest.raises(Refused):
-        claim_all([job_in(P), job_in(R)], holder="w", now=NOW, lease_end=9.0, boot="b")
+        claim_all([job_in(P), job_in(R)], holder="w", now=NOW, lease_end=9.0)
     done = Settlement(Claim(job_in(D)), Completed(Reason.DONE))
     with pytest.raises(Refused):
         settle_all([(job_in(R), done), (job_in(D), done)], now=NOW, place=lambda _: None)
@@ -356,7 +354,7 @@ def test_only_a_death_moves_the_time_of_death() -> None:
         for verb in ("retry", "resolve", "discard")
     ]
     later += [amended(dead, "{}", now=NOW + 6), move(later[1], "reopen")]
-    again = claimed(later[0], holder="w", now=NOW + 7, lease_end=9.0, boot="b")
+    again = claimed(later[0], holder="w", now=NOW + 7, lease_end=9.0)
     later += [again, settled(again, Completed(Reason.DONE), None, now=NOW + 8, group=None)]
     assert {job.died_at for job in later} == {NOW}
     twice = settled(again, Dead(Reason.CRASH), make_failure(), now=NOW + 9, group=1)

@@ -57,7 +57,7 @@ def walk(
     job, now = make_job(**fields), START
     waits: list[float] = []
     for n in range(100):
-        job = claimed(job, holder="w", now=now, lease_end=0.0, boot=None)
+        job = claimed(job, holder="w", now=now, lease_end=0.0)
         what = failures[min(n, len(failures) - 1)]
         failure = make_failure(what) if isinstance(what, str) else what
         verdict = decide(job, Failed(failure), policy, now, rand)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ GOOD, BAD = Completed(Reason.DONE), Dead(Reason.EXHAUSTED)
 def ends(*verdicts: tuple[str, Verdict, bool], spent: Mapping[str, int] | None = None) -> Counts:
     """Count the ends of jobs: lane, verdict, whether the attempt failed."""
     jobs = [make_job(lane=lane, spent=spent or {}, release="r1") for lane, _, _ in verdicts]
-    leased = claim_all(jobs, holder="w", now=START, lease_end=9.0, boot="b")
+    leased = claim_all(jobs, holder="w", now=START, lease_end=9.0)
     results: list[tuple[Job, Settlement]] = []
     for (_, _, job), (_, verdict, failed) in zip(leased, verdicts, strict=True):
         failure = make_failure() if failed else None

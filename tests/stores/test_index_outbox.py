@@ -8,7 +8,6 @@ from typing import Any
 from redrive.stores.index.changes import Handed, Queued
 from redrive.stores.index.outbox import Outbox, Waiting
 
-BOOT = ("boot", 100.0)
 ALL = ("hook", "other")
 
 
@@ -48,9 +47,9 @@ def full(number: int) -> tuple[Outbox, Counted]:
 def test_taking_a_few_of_many_looks_at_few() -> None:
     outbox, counted = full(20_000)
     for _ in range(10):
-        numbers = outbox.free(5, of=ALL, now=1e6, boot=BOOT)
+        numbers = outbox.free(5, of=ALL, now=1e6)
         assert len(numbers) == 5
-        outbox.hand(Handed(tuple(numbers), "w1", 200.0, "boot"))
+        outbox.hand(Handed(tuple(numbers), "w1", 2e6))
         outbox.remove(numbers)
     assert len(outbox.waiting) == 20_000 - 50
     assert counted.looks < 1000
@@ -58,20 +57,19 @@ def test_taking_a_few_of_many_looks_at_few() -> None:
 
 def test_the_next_event_of_a_job_comes_forward_when_the_one_before_is_gone() -> None:
     outbox, _ = full(4)
-    assert outbox.free(9, of=ALL, now=1e6, boot=BOOT) == [1, 3]
+    assert outbox.free(9, of=ALL, now=1e6) == [1, 3]
     outbox.remove([1])
-    assert outbox.free(9, of=ALL, now=1e6, boot=BOOT) == [2, 3]
+    assert outbox.free(9, of=ALL, now=1e6) == [2, 3]
     outbox.hand(Handed((2,), due=50.0, attempts=1))
-    assert outbox.free(9, of=ALL, now=1e6, boot=BOOT) == [3, 2]
-    assert outbox.free(9, of=ALL, now=49.0, boot=BOOT) == [3]
+    assert outbox.free(9, of=ALL, now=1e6) == [3, 2]
+    assert outbox.free(9, of=ALL, now=49.0) == [3]
 
 
-def test_an_event_is_free_again_when_its_lease_or_its_boot_is_over() -> None:
+def test_an_event_is_free_again_when_its_lease_is_over() -> None:
     outbox, _ = full(2)
-    outbox.hand(Handed((1,), "w1", 200.0, "boot"))
-    assert outbox.free(9, of=ALL, now=1e6, boot=BOOT) == []
-    assert outbox.free(9, of=ALL, now=1e6, boot=("boot", 200.0)) == [1]
-    assert outbox.free(9, of=ALL, now=1e6, boot=("next boot", 1.0)) == [1]
+    outbox.hand(Handed((1,), "w1", 200.0))
+    assert outbox.free(9, of=ALL, now=199.0) == []
+    assert outbox.free(9, of=ALL, now=200.0) == [1]
 
 
 def test_a_subscription_that_goes_takes_its_events_along() -> None:
@@ -79,4 +77,4 @@ def test_a_subscription_that_goes_takes_its_events_along() -> None:
     outbox.add(Queued(9, "other", "job0", "died", 0.0, "{}"), 0)
     outbox.drop("hook")
     assert list(outbox.waiting) == [9]
-    assert outbox.free(9, of=ALL, now=1e6, boot=BOOT) == [9]
+    assert outbox.free(9, of=ALL, now=1e6) == [9]

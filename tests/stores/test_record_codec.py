@@ -83,7 +83,6 @@ jobs = st.builds(
     lease=number,
     holder=maybe(text),
     lease_end=maybe(times),
-    boot=maybe(text),
     tags=st.lists(text, max_size=3).map(tuple),
     actions=st.lists(st.integers(1, 2**62), max_size=3).map(tuple),
     release=maybe(text),
@@ -116,7 +115,7 @@ def test_every_field_of_a_job_is_kept_in_exactly_one_place() -> None:
 
 def test_a_job_that_simply_worked_has_neither_text() -> None:
     """So that ends which are alike are one statement."""
-    job = claimed(make_job(), holder="w", now=START + 1, lease_end=9.0, boot="b")
+    job = claimed(make_job(), holder="w", now=START + 1, lease_end=9.0)
     done = settled(job, Completed(Reason.DONE), None, now=START + 2, group=None)
     for one in (make_job(), job, done):
         assert (given_of(one), more_of(one)) == (None, None)
@@ -124,7 +123,7 @@ def test_a_job_that_simply_worked_has_neither_text() -> None:
 
 
 def test_a_dead_job_keeps_its_death_when_it_is_edited() -> None:
-    job = claimed(make_job(), holder="w", now=START + 1, lease_end=9.0, boot="b")
+    job = claimed(make_job(), holder="w", now=START + 1, lease_end=9.0)
     dead = settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=START + 2, group=1)
     edited = replace(dead, updated=START + 9, edits=1)
     assert again(edited) == edited

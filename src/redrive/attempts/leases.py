@@ -38,7 +38,7 @@ class Task:
     """One claim on its way: from the store to the thread, loop or child that runs it, and back."""
 
     until = 0.0
-    """The boot clock's second up to which the lease is ours for certain."""
+    """The time up to which the lease is ours for certain."""
     began = 0.0
     lost = False
     alone = False
@@ -102,7 +102,7 @@ class Leases:
         return len(self._held)
 
     def hold(self, tasks: Iterable[Task], since: float) -> None:
-        """Hold leases that were asked for at that second of the boot clock.
+        """Hold leases that were asked for at that time.
 
         An older lease of the same job that was not known to be lost is marked as lost.
         """
@@ -123,8 +123,8 @@ class Leases:
                 del held[job_id]
 
     def now(self) -> float:
-        """Return the second of the boot clock, by which leases are measured."""
-        return self._clock.boot()[1]
+        """Return the time, by which leases are measured."""
+        return self._clock.now()
 
     def is_safe(self, task: Task) -> bool:
         """Return True if the lease is ours for certain: not after a suspend, nor if renewals failed."""

@@ -156,7 +156,7 @@ def delivery(event: OutboxEvent, entry: Entry, *, holder: str, now: float) -> Jo
         spent=_spent(entry.policy, before),
         max_attempts=entry.policy.max_attempts,
     )
-    return transitions.claimed(job, holder=holder, now=now, lease_end=now, boot=None)
+    return transitions.claimed(job, holder=holder, now=now, lease_end=now)
 
 
 def _payload(event: OutboxEvent) -> str:

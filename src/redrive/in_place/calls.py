@@ -76,7 +76,7 @@ class Walk:
 
     def after(self, outcome: Outcome, now: float) -> Verdict:
         """Count an attempt with this outcome, and return what happens to the call."""
-        job = transitions.claimed(self.job, holder="", now=now, lease_end=now, boot=None)
+        job = transitions.claimed(self.job, holder="", now=now, lease_end=now)
         verdict = decide.decide(job, outcome, self.policy, now, self.rand)
         failure = outcome.failure if isinstance(outcome, Failed) else None
         self.job = transitions.settled(job, verdict, failure, now=now, group=None)

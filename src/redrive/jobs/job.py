@@ -195,9 +195,7 @@ class Job:  # without slots: see `records`
     """How often it was leased; never goes back, so a late worker's number is always stale."""
     holder: str | None = None
     lease_end: float | None = None
-    """When the lease ends, on the store's lease clock (not the wall clock)."""
-    boot: str | None = None
-    """Which boot that clock belongs to."""
+    """When the lease ends, by the store's clock."""
     tags: tuple[str, ...] = ()
     release: str | None = None
     """The release of the program that submitted it."""

@@ -66,9 +66,7 @@ def changed(job: Job, changes: Changes) -> Changed:
     return Changed(job, changes, job_of(job.__dict__ | changes))
 
 
-def claim_changes(
-    job: Job, *, holder: str, now: float, lease_end: float, boot: str | None
-) -> Changes:
+def claim_changes(job: Job, *, holder: str, now: float, lease_end: float) -> Changes:
     """Lease a pending job: the attempt is counted here, before the handler starts."""
     _ensure(job, State.RUNNING)
     return {
@@ -77,20 +75,17 @@ def claim_changes(
         "lease": job.lease + 1,
         "holder": holder,
         "lease_end": lease_end,
-        "boot": boot,
         "updated": now,
     }
 
 
-def claimed(job: Job, *, holder: str, now: float, lease_end: float, boot: str | None) -> Job:
+def claimed(job: Job, *, holder: str, now: float, lease_end: float) -> Job:
     """Return a pending job as it is once it is leased."""
-    changes = claim_changes(job, holder=holder, now=now, lease_end=lease_end, boot=boot)
+    changes = claim_changes(job, holder=holder, now=now, lease_end=lease_end)
     return job_of(job.__dict__ | changes)
 
 
-def claim_all(
-    jobs: Iterable[Job], *, holder: str, now: float, lease_end: float, boot: str | None
-) -> list[Changed]:
+def claim_all(jobs: Iterable[Job], *, holder: str, now: float, lease_end: float) -> list[Changed]:
     """Lease pending jobs; those with the same numbers of attempts and leases share their changes."""
     alike: dict[tuple[str, int, int], Changes] = {}
     claims: list[Changed] = []
@@ -98,23 +93,23 @@ def claim_all(
         kind = (job.state._value_, job.attempts, job.lease)
         changes = alike.get(kind)
         if changes is None:
-            changes = claim_changes(job, holder=holder, now=now, lease_end=lease_end, boot=boot)
+            changes = claim_changes(job, holder=holder, now=now, lease_end=lease_end)
             alike[kind] = changes
         claims.append(Changed(job, changes, job_of(job.__dict__ | changes)))
     return claims
 
 
-def seizure_changes(job: Job, *, by: str, lease_end: float, boot: str | None) -> Changes:
+def seizure_changes(job: Job, *, by: str, lease_end: float) -> Changes:
     """Take a running job over from a holder that is gone; nothing is counted yet.
 
     `updated` stays the time of the claim, so the attempt's record can say when it began.
     """
-    return {"lease": job.lease + 1, "holder": by, "lease_end": lease_end, "boot": boot}
+    return {"lease": job.lease + 1, "holder": by, "lease_end": lease_end}
 
 
-def seized(job: Job, *, by: str, lease_end: float, boot: str | None) -> Job:
+def seized(job: Job, *, by: str, lease_end: float) -> Job:
     """Return a running job as it is once it was taken over."""
-    return job_of(job.__dict__ | seizure_changes(job, by=by, lease_end=lease_end, boot=boot))
+    return job_of(job.__dict__ | seizure_changes(job, by=by, lease_end=lease_end))
 
 
 class EndFacts(TypedDict, total=False):
@@ -136,7 +131,6 @@ def end_changes(
         "state": state,
         "holder": None,
         "lease_end": None,
-        "boot": None,
         "updated": now,
         "max_attempts": facts.get("max_attempts") or job.max_attempts,
     }
@@ -314,7 +308,6 @@ def _closed(job: Job, how: Reason, actor: str, reason: str, now: float) -> Chang
         "updated": now,
         "holder": None,
         "lease_end": None,
-        "boot": None,
     }
 
 

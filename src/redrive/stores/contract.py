@@ -10,8 +10,7 @@ lease number never goes back, also not after a retry by a person; the holder is 
 start. All are needed: a number alone repeats after a restored backup, a holder alone after a second claim.
 
 **Time.** Delays cross this seam, instants do not: the store's clock decides what is due, and turns a
-delay into a due time. Stores of one host measure leases with the boot clock, so a wall clock that
-jumps neither ends a lease nor makes it immortal.
+delay into a due time. Leases are measured by it too: a clock that is set forwards may end them early.
 
 **Durability.** `add`, `move`, `amend` and `note` with `durable=True` are synced before they return:
 they survive a power cut. `claim`, `renew`, `settle`, `seize` and `purge` survive kill -9; after a

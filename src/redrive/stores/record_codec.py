@@ -31,7 +31,7 @@ from redrive.stores._codec import (
 COLUMNS = (
     "id", "state", "lane", "handler", "created", "due", "updated", "attempts", "lease",
     "max_attempts", "key", "event", "first_failed", "group", "run", "holder",
-    "lease_end", "boot", "payload", "original",
+    "lease_end", "payload", "original",
 )  # fmt: skip
 """The fields of a job that are columns of some table, by their names in `Job`."""
 GIVEN = ("tags", "release", "own_max_attempts", "origin")  # the fields in `given`

@@ -33,7 +33,7 @@ class WatchedLife(RuleBasedStateMachine):
         self.place = Place(self.kind, self.directory)
         self.clock = self.place.clock
         self.store: Store = self.place.open()
-        self.model = Model(self.clock, boot=self.kind.boot)
+        self.model = Model(self.clock)
         self.numbers = itertools.count()
         self.workers = ["w0", "w1"]
         self.claims: list[Claim] = []
@@ -96,7 +96,7 @@ class WatchedLife(RuleBasedStateMachine):
     def check_state(self, job: Job) -> None:
         before = self.seen.get(job.id, State.PENDING)
         assert job.state is before or job.state in TRANSITIONS[before], (before, job.state)
-        leased = (job.holder, job.lease_end, *((job.boot,) if self.kind.boot else ()))
+        leased = (job.holder, job.lease_end)
         assert all(each is not None for each in leased) is (job.state is State.RUNNING)
         self.seen[job.id] = job.state
 

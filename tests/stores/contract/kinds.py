@@ -31,8 +31,8 @@ class Kind:
     """`add` can be part of the caller's own transaction."""
     files: bool = False
     """Its data are files that can be copied while it is closed, and put back."""
-    boot: bool = True
-    """It measures leases with the boot clock of its host."""
+    local: bool = True
+    """Its clock is its host's, not a server's."""
     forget: Callable[[Path], None] = lambda _directory: None
     """Remove what opening it in this directory made elsewhere."""
 
@@ -75,7 +75,7 @@ KINDS = [
         persistent=True,
         shared=True,
         tx=True,
-        boot=False,
+        local=False,
         forget=pgkit.forget,
     ),
 ]

@@ -144,10 +144,9 @@ class StoreMachine(WatchedLife):
         some = [self.claims[n % len(self.claims)] for n in which]
         held = [self.model.held(fence(each)) for each in some]
         assert self.store.renew(some, lease_for=lease_for) == [job is not None for job in held]
-        boot, seconds = self.model.lease_clock()
         for job in held:
             if job is not None:
-                job.ends = (boot, seconds + lease_for)
+                job.ends = self.clock.now() + lease_for
 
     @precondition(lambda self: self.claims)
     @rule(which=picks, verdict=verdicts, cause=causes)
@@ -384,10 +383,6 @@ class StoreMachine(WatchedLife):
         self.forget_ended()
         self.clock.jump(seconds)
         self.model.jumped = True
-
-    @rule()
-    def reboot(self) -> None:
-        self.clock.reboot()
 
     @precondition(lambda self: self.kind.persistent)
     @rule(closed=st.booleans())

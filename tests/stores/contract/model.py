@@ -34,7 +34,7 @@ class Belief:
     redrives: int = 0
     lease: int = 0
     holder: str | None = None
-    ends: tuple[str, float] = ("", 0.0)
+    ends: float = 0.0
     finished: float | None = None
     changed: float = 0.0
     """When it last changed, for the ends that are purged by it."""
@@ -87,9 +87,8 @@ def shown(job: Job) -> tuple[object, ...]:
 class Model:
     """Every job, every note, and the rules that change them."""
 
-    def __init__(self, clock: ManualClock, *, boot: bool = True) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
-        self.boot = boot
         self.jobs: dict[str, Belief] = {}
         self.notes: dict[str, tuple[str, float | None]] = {}
         self.causes: dict[str, Cause] = {}
@@ -131,13 +130,8 @@ class Model:
         running = (job for job in self.jobs.values() if job.state == "running" and job.crashes)
         return any(abs(now - job.claimed) < ALONE for job in running)
 
-    def lease_clock(self) -> tuple[str, float]:
-        """The clock that leases are measured with: the host's boot clock, or the database's."""
-        return self.clock.boot() if self.boot else ("", self.clock.now())
-
     def lease(self, job: Belief, holder: str, lease_for: float) -> None:
-        boot, seconds = self.lease_clock()
-        job.lease, job.holder, job.ends = job.lease + 1, holder, (boot, seconds + lease_for)
+        job.lease, job.holder, job.ends = job.lease + 1, holder, self.clock.now() + lease_for
 
     def claim(self, job: Belief, holder: str, lease_for: float) -> None:
         job.state, job.attempts = "running", job.attempts + 1
@@ -151,12 +145,11 @@ class Model:
         return job if ours else None
 
     def expired(self, holder: str | None) -> list[str]:
-        boot, seconds = self.lease_clock()
+        now = self.clock.now()
         return [
             job.id
             for job in self.jobs.values()
-            if job.state == "running"
-            and (job.holder == holder if holder else job.ends[0] != boot or job.ends[1] <= seconds)
+            if job.state == "running" and (job.holder == holder if holder else job.ends <= now)
         ]
 
     def settle(self, job: Belief, verdict: Verdict, category: str | None) -> None:

@@ -106,7 +106,7 @@ def test_a_running_job_goes_out_as_given_back(store: Store) -> None:
     [line] = lines_of(store)
     job = job_of(line.encode())
     assert (job.state, job.attempts, job.lease) == (State.PENDING, 0, 1)
-    assert (job.holder, job.lease_end, job.boot, job.run) == (None, None, None, None)
+    assert (job.holder, job.lease_end, job.run) == (None, None, None)
 
 
 def test_a_job_joins_the_group_of_its_cause_in_the_store_it_comes_to(store: Store) -> None:

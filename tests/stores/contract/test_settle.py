@@ -110,7 +110,7 @@ def test_every_end_lets_the_lease_go_and_keeps_its_number(store: Store, verdict:
     add_one(store, "a", lease=4)
     settle(store, claim_one(store), verdict)
     job = get(store, "a")
-    assert (job.lease, job.holder, job.lease_end, job.boot) == (5, None, None, None)
+    assert (job.lease, job.holder, job.lease_end) == (5, None, None)
 
 
 @pytest.mark.parametrize("category", Category)

@@ -40,7 +40,7 @@ def store(kind: Kind, tmp_path: Path, clock: RingingClock) -> Iterator[Store]:
     place.remove()
 
 
-@pytest.mark.needs("boot")
+@pytest.mark.needs("local")
 @pytest.mark.parametrize("verb", ["add", "claim"])
 def test_a_signal_handler_cannot_use_a_store_in_the_middle_of_its_own_write(
     store: Store, clock: RingingClock, verb: str
@@ -71,7 +71,7 @@ def test_a_signal_handler_cannot_use_a_store_in_the_middle_of_its_own_write(
     assert found(store) == ["after", "a"]
 
 
-@pytest.mark.needs("boot")
+@pytest.mark.needs("local")
 def test_a_signal_handler_cannot_hang_a_store_that_is_read_or_closed(
     store: Store, clock: RingingClock
 ) -> None:
@@ -97,7 +97,7 @@ def test_a_signal_handler_cannot_hang_a_store_that_is_read_or_closed(
         signal.signal(signal.SIGUSR1, before)
 
 
-@pytest.mark.needs("boot")
+@pytest.mark.needs("local")
 def test_a_signal_handler_that_raises_leaves_the_store_in_order(
     store: Store, clock: RingingClock
 ) -> None:

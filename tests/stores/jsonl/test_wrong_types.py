@@ -40,7 +40,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "folded": {"at": 1.0},
     "sub": {"name": "s", "kinds": ["died"]},
     "event": EVENT | {"body": "{}"},
-    "handed": {"numbers": [1], "holder": "w", "end": 1.0, "boot": "b", "due": 1.0, "attempts": 1},
+    "handed": {"numbers": [1], "holder": "w", "end": 1.0, "due": 1.0, "attempts": 1},
 }
 """A line of each kind beside jobs."""
 WRONG: list[Any] = [None, "x", 5, 1.5, True, [], [[]], [5], {}, {"x": "y"}, {"x": []}, float("nan")]

@@ -78,7 +78,7 @@ def _at_rest(job: Job) -> Job:
     """Leave out what only one store can mean."""
     if job.state is State.RUNNING:
         job = transitions.settled(job, Return(), None, now=job.updated, group=None)
-    return evolve(job, group=None, run=None, actions=(), holder=None, lease_end=None, boot=None)
+    return evolve(job, group=None, run=None, actions=(), holder=None, lease_end=None)
 
 
 def _embedded(payload: str) -> str:

@@ -71,7 +71,6 @@ class Handed(NamedTuple):
     numbers: tuple[int, ...]
     holder: str | None = None
     end: float | None = None
-    boot: str | None = None
     due: float | None = None
     """None leaves it as it is; the same below."""
     attempts: int | None = None

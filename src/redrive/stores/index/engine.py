@@ -91,7 +91,6 @@ class EngineStore(SearchStore):
         """Lease due jobs, earliest first."""
         draft = self._draft()
         now = draft.now
-        boot, seconds = self._clock.boot()
         queues = self._claimable(
             handlers, lanes, suspects=suspects, ignore_pauses=ignore_waits or past_pauses
         )
@@ -103,8 +102,7 @@ class EngineStore(SearchStore):
         else:
             due = self._among(only, queues, latest)[: max(limit, 0)]
         jobs = map(self._load, due)
-        end = seconds + lease_for
-        leased = claim_all(jobs, holder=holder, now=now, lease_end=end, boot=boot)
+        leased = claim_all(jobs, holder=holder, now=now, lease_end=now + lease_for)
         for _, _, job in leased:
             draft.put(job)
         return [Claim(without_history(job)) for _, _, job in leased], draft.changes
@@ -179,14 +177,13 @@ class EngineStore(SearchStore):
     @writes(durable=False)
     def renew(self, claims: Sequence[Claim], *, lease_for: float) -> Drafted[list[bool]]:
         """Lengthen leases that are still held."""
-        boot, seconds = self._clock.boot()
         draft = self._draft()
         taken: list[bool] = []
         for claim in claims:
             job = self._held(draft, claim)
             taken.append(job is not None)
             if job is not None:
-                draft.put(evolve(job, lease_end=seconds + lease_for, boot=boot))
+                draft.put(evolve(job, lease_end=draft.now + lease_for))
         return taken, draft.changes
 
     @writes(durable=False)
@@ -244,18 +241,17 @@ class EngineStore(SearchStore):
         limit: int = 100,
     ) -> Drafted[list[Claim]]:
         """Take over running jobs whose holder is gone."""
-        boot, seconds = self._clock.boot()
         draft = self._draft()
         claims: list[Claim] = []
         for one, lease in self.index.running.items():
             if len(claims) >= limit:
                 break
-            ended = lease.boot != boot or lease.end is None or lease.end <= seconds
+            ended = lease.end is None or lease.end <= draft.now
             if handlers is not None and self.index.entries[one].queue.handler not in handlers:
                 continue
             if lease.holder == holder if holder is not None else ended:
                 job = self._load(self.index.entries[one])
-                job = seized(job, by=by, lease_end=seconds + lease_for, boot=boot)
+                job = seized(job, by=by, lease_end=draft.now + lease_for)
                 draft.put(job)
                 claims.append(Claim(without_history(job), lost_by=lease.holder))
         return claims, draft.changes

@@ -28,7 +28,6 @@ class Lease(NamedTuple):
     number: int
     holder: str | None
     end: float | None
-    boot: str | None
     since: float
     """When it was claimed."""
 
@@ -104,7 +103,7 @@ class Index(Ledger):
             job = change.job
             lease = None
             if job.state is State.RUNNING:
-                lease = Lease(job.lease, job.holder, job.lease_end, job.boot, job.updated)
+                lease = Lease(job.lease, job.holder, job.lease_end, job.updated)
             self._put(self._from_job(job, place), lease, job.event)
         elif isinstance(change, Purged):
             self.remove(change.ids)
@@ -118,7 +117,7 @@ class Index(Ledger):
         lease = None
         if state is State.RUNNING:
             number, holder = get("lease", 0), get("holder")
-            lease = Lease(number, holder, get("lease_end"), get("boot"), head["updated"])
+            lease = Lease(number, holder, get("lease_end"), head["updated"])
         failed, failure, category = bool(get("spent")), get("failure"), None
         if failure is not None and (failed or state not in _OPEN):
             category = _CATEGORIES.get(failure.get("category"), Category.UNKNOWN)

@@ -31,7 +31,6 @@ class Waiting:
     lost: int = 0
     holder: str | None = None
     end: float | None = None
-    boot: str | None = None
 
 
 class Outbox:
@@ -70,7 +69,6 @@ class Outbox:
                 lost=one.lost if to.lost is None else to.lost,
                 holder=to.holder,
                 end=to.end,
-                boot=to.boot,
             )
             if to.holder is None:
                 self._held.discard(number)
@@ -97,14 +95,12 @@ class Outbox:
         waiting = self.waiting.items()
         self.remove([number for number, one in waiting if one.subscription == subscription])
 
-    def free(
-        self, limit: int, *, of: Collection[str], now: float, boot: tuple[str, float]
-    ) -> list[int]:
-        """Return the events that may be taken, longest due first; `boot` measures leases."""
+    def free(self, limit: int, *, of: Collection[str], now: float) -> list[int]:
+        """Return the events that may be taken, longest due first."""
         found = [item for name in of for item in self._first(name, limit, now)]
         for number in self._held:
             one = self.waiting[number]
-            if one.subscription in of and _is_over(one, *boot):
+            if one.subscription in of and (one.end is None or one.end <= now):
                 found.append((one.due, number))
         return [number for _, number in sorted(found)[: max(limit, 0)]]
 
@@ -134,7 +130,3 @@ class Outbox:
             and one.due == item[0]
             and self._lines[one.subscription, one.job][0] == item[1]
         )
-
-
-def _is_over(one: Waiting, boot: str, seconds: float) -> bool:
-    return one.boot != boot or one.end is None or one.end <= seconds

@@ -176,12 +176,10 @@ class RecordStore(IndexStore):
         self, *, subscriptions: Collection[str], holder: str, lease_for: float, limit: int
     ) -> Drafted[list[OutboxEvent]]:
         """Lease due events."""
-        boot, seconds = self._clock.boot()
-        numbers = self.index.outbox.free(
-            limit, of=subscriptions, now=self._clock.now(), boot=(boot, seconds)
-        )
+        now = self._clock.now()
+        numbers = self.index.outbox.free(limit, of=subscriptions, now=now)
         events = [self._event(number) for number in numbers]
-        leased = partial(Handed, holder=holder, end=seconds + lease_for, boot=boot)
+        leased = partial(Handed, holder=holder, end=now + lease_for)
         changes: list[Change] = [
             leased((event.number,), lost=event.lost) for event in events if event.lost
         ]
@@ -194,11 +192,11 @@ class RecordStore(IndexStore):
         self, numbers: Sequence[int], *, holder: str, lease_for: float
     ) -> Drafted[int]:
         """Renew the leases that this holder still has."""
-        waiting, (boot, seconds) = self.index.outbox.waiting, self._clock.boot()
+        waiting, now = self.index.outbox.waiting, self._clock.now()
         held = tuple(
             number for number in numbers if number in waiting and waiting[number].holder == holder
         )
-        return len(held), [Handed(held, holder, seconds + lease_for, boot)] if held else []
+        return len(held), [Handed(held, holder, now + lease_for)] if held else []
 
     @reads
     def waiting_events(self) -> dict[str, WaitingEvents]:

@@ -148,7 +148,7 @@ def _changes(journal: Journal, now: float) -> Iterator[Change]:
     )
     for number, one in index.outbox.waiting.items():
         yield journal.change_at(one.place)
-        yield Handed((number,), one.holder, one.end, one.boot, one.due, one.attempts, one.lost)
+        yield Handed((number,), one.holder, one.end, one.due, one.attempts, one.lost)
     yield from index.actions
     notes = index.notes.values()
     yield from (note for note in notes if note.expires is None or note.expires > now)

@@ -57,9 +57,7 @@ def seize(
     numbers = [number for (number,) in tx.all("lock_lost", args)]
     lost = readable(tx.all("by_numbers", (numbers,)), place) if numbers else []
     end = tx.now() + lease_for
-    claims = [
-        Claim(seized(job, by=by, lease_end=end, boot=None), lost_by=job.holder) for job in lost
-    ]
+    claims = [Claim(seized(job, by=by, lease_end=end), lost_by=job.holder) for job in lost]
     jobs = [claim.job for claim in claims]
     tx.many("seize", [(job.__dict__[ROW], job.lease, job.holder, job.lease_end) for job in jobs])
     return claims

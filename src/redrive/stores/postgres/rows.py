@@ -64,7 +64,7 @@ def job_from_row(row: Row, place: str = "") -> Job:
         fields["state"] = "pending"
         fields["lease"] -= 1
         pending = job_from_fields(fields, given, more)
-        return claimed(pending, holder=holder, now=since, lease_end=lease_end, boot=None)
+        return claimed(pending, holder=holder, now=since, lease_end=lease_end)
     except UNREADABLE as error:
         raise damaged_job(row[1], given, more) from error
 

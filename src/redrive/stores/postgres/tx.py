@@ -61,8 +61,6 @@ def queries_for(schema: str) -> Queries:
         "postgres",
         schema=name,
         channel=f"redrive_{schema}",
-        set_boot="",
-        other_boot="",
         skip_locked="FOR UPDATE SKIP LOCKED",
         states=f"{name}.states",
     )
@@ -211,10 +209,6 @@ class PostgresTx(Tx):
         if self._now is None:
             (self._now,) = self.one("time") or (0.0,)
         return self._now
-
-    def lease_clock(self) -> tuple[str | None, float]:
-        """Return the same clock: it is one for all hosts, and no boot's."""
-        return None, self.now()
 
     def _execute(self, text: bytes, args: Args) -> psycopg.Cursor[Row]:
         return self._cursor.execute(text, args, prepare=False, binary=True)

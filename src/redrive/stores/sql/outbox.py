@@ -114,10 +114,9 @@ class SqlOutbox(SqlBase):
         """Lease due events, longest due first; see the contract."""
 
         def work(tx: Tx) -> list[Row]:
-            until, now = _lease_end(tx, lease_for), _lease_end(tx, 0.0)
-            tx.run("free_events", now[::-1])
-            names = tx.array(sorted(subscriptions))
-            return tx.all("take_events", (holder, *until, tx.now(), names, max(limit, 0)))
+            tx.run("free_events", (tx.now(),))
+            names, until = tx.array(sorted(subscriptions)), tx.now() + lease_for
+            return tx.all("take_events", (holder, until, tx.now(), names, max(limit, 0)))
 
         # If the answer is lost, they are given again when their lease has ended.
         rows = sorted(self._write(work, durable=False), key=lambda row: (row[-1], row[0]))
@@ -127,7 +126,7 @@ class SqlOutbox(SqlBase):
         """Renew the leases that this holder still has; return how many that were."""
 
         def work(tx: Tx) -> list[Row]:
-            return tx.all("renew_events", (*_lease_end(tx, lease_for), tx.array(numbers), holder))
+            return tx.all("renew_events", (tx.now() + lease_for, tx.array(numbers), holder))
 
         return len(self._write(work, durable=False))
 
@@ -183,12 +182,6 @@ class SqlOutbox(SqlBase):
     def drop_plan(self, plan_id: str) -> None:
         """Remove a plan; nothing happens if there is none."""
         self._write(lambda tx: _drop_plan(tx, plan_id), durable=False)
-
-
-def _lease_end(tx: Tx, lease_for: float) -> tuple[object, ...]:
-    """Return the end of a lease that begins now, and the boot that it is measured by, if it is."""
-    boot, seconds = tx.lease_clock()
-    return (seconds + lease_for,) if boot is None else (seconds + lease_for, boot)
 
 
 def write_events(tx: Tx, reports: Reports, pairs: Iterable[Pair]) -> None:

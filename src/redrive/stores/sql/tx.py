@@ -105,10 +105,6 @@ class Tx(ABC):
     def now(self) -> float:
         """Return the wall time by the store's clock."""
 
-    @abstractmethod
-    def lease_clock(self) -> tuple[str | None, float]:
-        """Return the clock that leases are measured with: which boot's, and its seconds."""
-
 
 class SqlBase(Store):
     """What a dialect's store gives to the verbs: a way to run work in a transaction."""

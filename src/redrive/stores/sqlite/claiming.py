@@ -46,9 +46,8 @@ def claim(tx: SqliteTx, wanted: Wanted, holder: str, lease_for: float, file: str
     """Lease what is wanted; `file` names the store whose numbers the jobs carry."""
     if wanted.one_by_one and tx.one("suspect_runs", (tx.now(), ALONE)):
         return []
-    boot, seconds = tx.lease_clock()
-    end = seconds + lease_for
-    changes = claim_all(_sound(tx, wanted), holder=holder, now=tx.now(), lease_end=end, boot=boot)
+    end = tx.now() + lease_for
+    changes = claim_all(_sound(tx, wanted), holder=holder, now=tx.now(), lease_end=end)
     write_changes(tx, changes)
     return [Claim(mark(job, file)) for _, _, job in changes]
 

@@ -114,8 +114,7 @@ def _folded(tx: SqliteTx, job: Job) -> Job:
 def renew(tx: SqliteTx, claims: Sequence[Claim], lease_for: float, file: str) -> list[bool]:
     """Lengthen leases from now, where the fence stands."""
     held = standing(tx, [claim.job for claim in claims], file)
-    boot, seconds = tx.lease_clock()
-    changes: Changes = {"lease_end": seconds + lease_for, "boot": boot}
+    changes: Changes = {"lease_end": tx.now() + lease_for}
     once = {job.__dict__[ROW]: job for job in held if job is not None}
     write_changes(tx, [changed(job, changes) for job in once.values()], fenced=True)
     return [job is not None for job in held]
@@ -125,12 +124,8 @@ def seize(
     tx: SqliteTx, rows: Sequence[Row], *, by: str, lease_for: float, file: str
 ) -> list[Claim]:
     """Take over running jobs whose rows these are."""
-    boot, seconds = tx.lease_clock()
-    end = seconds + lease_for
-    changes = [
-        changed(job, seizure_changes(job, by=by, lease_end=end, boot=boot))
-        for job in readable(rows)
-    ]
+    end = tx.now() + lease_for
+    changes = [changed(job, seizure_changes(job, by=by, lease_end=end)) for job in readable(rows)]
     write_changes(tx, changes)
     return [Claim(mark(job, file), lost_by=was.holder) for was, _, job in changes]
 
@@ -142,4 +137,4 @@ def lost(
     wanted = None if handlers is None else tx.array(handlers)
     if holder is not None:
         return tx.all("held_by", (holder, wanted, wanted, limit))
-    return tx.all("ended", (*tx.lease_clock(), wanted, wanted, limit))
+    return tx.all("ended", (tx.now(), wanted, wanted, limit))

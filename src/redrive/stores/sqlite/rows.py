@@ -38,13 +38,13 @@ _USUAL: dict[str, str | int | None] = {
     "attempts": 0,
     "lease": 0,
     **dict.fromkeys(("key", "event", "first_failed", "cause", "run")),
-    **dict.fromkeys(("holder", "lease_end", "boot", "given", "more")),
+    **dict.fromkeys(("holder", "lease_end", "given", "more")),
 }
 """What most new jobs have in these columns. To bind a value takes SQLite as long as to store it."""
 _USUAL_VALUES = tuple(_USUAL.values())
 _SQL = {"pending": "'pending'", "": "''", 0: "0", None: "NULL"}
 COLUMNS = (*_OWN, *_USUAL)
-_LEASES = frozenset({"state", "attempts", "lease", "holder", "lease_end", "boot", "updated", "run"})
+_LEASES = frozenset({"state", "attempts", "lease", "holder", "lease_end", "updated", "run"})
 """Changes from which, as long as the job is open, no other column follows."""
 
 
@@ -72,7 +72,6 @@ def row_of(job: Job, number: int = 0) -> Row:
         job.run,
         job.holder,
         job.lease_end,
-        job.boot,
         given_of(job),
         more_of(job),
     )

@@ -14,8 +14,6 @@ QUERIES = load_queries(
     "sqlite",
     schema="main",
     read=READ,
-    set_boot=", boot = ?",
-    other_boot="o.boot IS NOT ? OR",
     skip_locked="",
     states="main.jobs",
     rows_of_attempts=", ".join(["(?, ?, ?)"] * 25),
@@ -83,7 +81,3 @@ class SqliteTx(Tx):
         if self._now is None:
             self._now = self._clock.now()
         return self._now
-
-    def lease_clock(self) -> tuple[str | None, float]:
-        """Return the boot and the seconds since it began."""
-        return self._clock.boot()

@@ -17,10 +17,10 @@ VALUES (?::text, ?::text, ?::text, ?::float8, ?::text, ?::float8)
 
 -- name: free_events -- Events whose lease ended without an answer can be taken again.
 UPDATE {schema}.outbox AS o SET holder = NULL, lease_end = NULL, lost = o.lost + 1
-WHERE o.holder IS NOT NULL AND ({other_boot} o.lease_end <= ?)
+WHERE o.holder IS NOT NULL AND o.lease_end <= ?
 
 -- name: take_events -- Lease events that are due; of one subscription and job only the oldest.
-UPDATE {schema}.outbox SET holder = ?, lease_end = ?{set_boot} WHERE n IN (
+UPDATE {schema}.outbox SET holder = ?, lease_end = ? WHERE n IN (
     SELECT n FROM {schema}.outbox AS o
     WHERE o.holder IS NULL AND o.due <= ? AND o.subscription = ANY(?::text[]) AND NOT EXISTS (
         SELECT 1 FROM {schema}.outbox AS e
@@ -31,7 +31,7 @@ UPDATE {schema}.outbox SET holder = ?, lease_end = ?{set_boot} WHERE n IN (
 RETURNING n, subscription, job, kind, at, attempts, lost, body, due
 
 -- name: renew_events -- Renew the leases of events.
-UPDATE {schema}.outbox SET lease_end = ?{set_boot} WHERE n = ANY(?::int8[]) AND holder = ?
+UPDATE {schema}.outbox SET lease_end = ? WHERE n = ANY(?::int8[]) AND holder = ?
 RETURNING n
 
 -- name: waiting_events -- How many events wait for each subscription, and the time of the oldest.

@@ -81,10 +81,9 @@ SELECT 1 FROM jobs INDEXED BY running_jobs
 WHERE state = 'running' AND suspect = 1 AND abs(? - updated) < ?
 LIMIT 1
 
--- name: ended -- Running jobs whose lease is over: of another boot, or past its end; of some handlers or
--- of all.
+-- name: ended -- Running jobs whose lease is over, of some handlers or of all.
 {whole}
-WHERE state = 'running' AND (boot IS NOT ? OR lease_end IS NULL OR lease_end <= ?)
+WHERE state = 'running' AND (lease_end IS NULL OR lease_end <= ?)
     AND (? IS NULL OR handler IN (SELECT value FROM json_each(?)))
 LIMIT ?
 

@@ -27,7 +27,6 @@ CREATE TABLE jobs (
     action INTEGER,                -- the last one on it
     holder TEXT,
     lease_end REAL,
-    boot TEXT,
     given TEXT,
     more TEXT
 ) STRICT;
@@ -80,7 +79,7 @@ CREATE TABLE subscriptions (name TEXT PRIMARY KEY, kinds TEXT NOT NULL, created 
 CREATE TABLE outbox (
     n INTEGER PRIMARY KEY AUTOINCREMENT,
     subscription TEXT NOT NULL, job TEXT NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL, due REAL NOT NULL,
-    attempts INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, holder TEXT, lease_end REAL, boot TEXT, body TEXT NOT NULL) STRICT;
+    attempts INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, holder TEXT, lease_end REAL, body TEXT NOT NULL) STRICT;
 CREATE INDEX outbox_in_order ON outbox (subscription, job, n);
 CREATE INDEX outbox_by_due ON outbox (due) WHERE holder IS NULL;
 CREATE INDEX outbox_leased ON outbox (lease_end) WHERE holder IS NOT NULL;

@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route, Router
 from redrive import Redrive
 from redrive.contrib.django import console as redrive_django
 from redrive.web import asgi
-from redrive.web.tokens import made
+from redrive.web.auth import made
 
 ROOT = "/ops/redrive"
 

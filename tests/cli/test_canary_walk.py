@@ -34,8 +34,8 @@ from redrive.errors import RedriveError, Refused
 from redrive.jobs.job import Action, Resolution
 from redrive.metrics import text as metrics_text
 from redrive.runs import driver, run_records
+from redrive.web.auth import made
 from redrive.web.routes import ROUTES
-from redrive.web.tokens import made
 from secretkit import canary
 from shopkit import HOUR, Shop, name
 from webkit import ACT, READ, TOKENS, Web

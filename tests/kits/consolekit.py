@@ -11,7 +11,7 @@ import httpx
 
 from redrive import Redrive
 from redrive.web import asgi
-from redrive.web.tokens import made
+from redrive.web.auth import made
 from webkit import ACT, BASE, READ
 
 REVEAL = "reveal-" + "v" * 30

@@ -10,7 +10,7 @@ import httpx
 from kit import START
 from redrive import Redrive
 from redrive.web import asgi
-from redrive.web.tokens import made
+from redrive.web.auth import made
 
 __all__ = ["ACT", "READ", "START", "Web"]
 

@@ -15,9 +15,9 @@ from starlette.routing import Mount
 from consolekit import REVEAL, TOKENS, Page, Visitor
 from redrive import Redrive
 from redrive.testing import ManualClock
+from redrive.web.auth import from_environ, made
 from redrive.web.console.requests import FORMS
 from redrive.web.console.sessions import LASTS
-from redrive.web.tokens import from_environ, made
 from shopkit import name
 from webkit import ACT, BASE, READ
 

@@ -24,40 +24,23 @@ def test_a_job_is_kept_and_its_key_stands_for_it(web: Web) -> None:
     assert web.post("/api/v1/jobs", other, status=409)["code"] == "key_conflict"
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
+def test_what_cannot_be_kept_is_refused(web: Web) -> None:
+    before = len(web.app.desk.jobs.find().jobs)
+    for body, status, words in (
         ({"handler": "no.such", "payload": {}}, 404, "known: mail.send"),
         ({"handler": "mail.send", "payload": {}}, 400, "to"),
-        (
-            {"handler": "mail.send", "payload": {"to": "x", "wrong": 1}},
-            400,
-            "do not fit the handler: unknown 'wrong'",
-        ),
-        (
-            {"handler": "mail.send", "payload": []},
-            400,
-            "body.payload: expected `object`, got `array`",
-        ),
-        ({**MAIL, "delay": -1}, 400, "body.delay: must be at least 0.0; found -1"),
-        ({"handler": "mail.send", "payload": "hunter22"}, 400, "expected `object`, got `str`"),
-        ({**MAIL, "attempts": 0}, 400, "body.attempts: must be at least 1; found 0"),
-        ({**MAIL, "tags": ["x"] * 21}, 400, "body.tags: must have at most 20 entries"),
+        ({**MAIL, "payload": {"to": "x", "odd": 1}}, 400, "do not fit the handler: unknown 'odd'"),
+        ({**MAIL, "payload": []}, 400, "body.payload: Expected `object`, got `array`"),
+        ({**MAIL, "payload": "hunter22"}, 400, "Expected `object`, got `str`"),
+        ({**MAIL, "delay": -1}, 400, "body.delay: Expected `float` >= 0.0; found -1"),
+        ({**MAIL, "attempts": 0}, 400, "body.attempts: Expected `int` >= 1; found 0"),
+        ({**MAIL, "tags": ["x"] * 21}, 400, "body.tags: Expected `array` of length <= 20"),
         ({**MAIL, "key": "with space"}, 400, "; found 'with space'"),
-        (
-            {**MAIL, "priority": 1},
-            400,
-            "no field priority; it may have: handler, payload, key",
-        ),
-    ],
-)
-def test_what_cannot_be_kept_is_refused(
-    web: Web, body: dict[str, object], status: int, words: str
-) -> None:
-    before = len(web.app.desk.jobs.find().jobs)
-    found = web.post("/api/v1/jobs", body, status=status)
-    assert words in found["detail"]
-    assert "hunter22" not in found["detail"]
+        ({**MAIL, "priority": 1}, 400, "field `priority`; it may be: handler, payload, key"),
+    ):
+        found = web.post("/api/v1/jobs", body, status=status)
+        assert words in found["detail"]
+        assert "hunter22" not in found["detail"]
     assert len(web.app.desk.jobs.find().jobs) == before
 
 

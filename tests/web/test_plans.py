@@ -94,7 +94,7 @@ def test_a_retry_becomes_a_run(web: Web) -> None:
         ("discard", {}, 400, "reason"),
         ("retry", {"rate": "fast"}, 400, "rate"),
         ("retry", {"ramp": True}, 400, "ramp"),
-        ("retry", {"confirm": True}, 400, "body.confirm: must be a whole number"),
+        ("retry", {"confirm": True}, 400, "body.confirm: Expected `int`, got `bool`"),
     ],
 )
 def test_what_does_not_fit_the_plan_is_refused(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from redrive import Redrive
 from redrive.cli._cli import Cli
 from redrive.cli.serve import page
-from redrive.web import asgi, tokens
+from redrive.web import asgi, auth
 from redrive.web.routes import ROUTES
 from shopkit import Shop, name, shop_jobs
 from webkit import ACT, READ
@@ -67,7 +67,7 @@ def serving(
 @pytest.fixture(autouse=True)
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """A place with a store full of jobs, a program for it, and no tokens."""
-    for variable in ("REDRIVE_STORE", *tokens.VARIABLES):
+    for variable in ("REDRIVE_STORE", *auth.VARIABLES):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.chdir(tmp_path)
     Path("shop_program.py").write_text(PROGRAM)
@@ -236,7 +236,7 @@ def browser(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def test_open_shows_a_browser_a_file_with_a_link_that_signs_in(
     app: Redrive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    site = asgi(app, tokens=[tokens.made("mira", "act", "t" * 30)])
+    site = asgi(app, tokens=[auth.made("mira", "act", "t" * 30)])
     with browser(monkeypatch) as pages, page(Cli(), site, "http://localhost:9200"):
         assert "url=http://localhost:9200/sign-in?once=" in pages[0]
     for variable in ("DISPLAY", "WAYLAND_DISPLAY"):

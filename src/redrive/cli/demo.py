@@ -52,7 +52,7 @@ def _play(cli: Cli) -> None:
     from redrive import web  # noqa: PLC0415
     from redrive.contrib.demo.bad_night import NightShop, fill  # noqa: PLC0415
     from redrive.contrib.demo.story import place_of_its_own  # noqa: PLC0415
-    from redrive.web.tokens import made  # noqa: PLC0415
+    from redrive.web.auth import made  # noqa: PLC0415
 
     token = made("you", "act", secrets.token_urlsafe(32))
     stop = threading.Event()

@@ -29,7 +29,7 @@ from redrive.cli._load import load_app, program_name, set_up_alerts
 from redrive.cli._logging import warn_on_stderr
 from redrive.errors import StoreMissing
 from redrive.submission import who
-from redrive.web import tokens
+from redrive.web import auth
 from redrive.worker.supervisor import heeding
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def serve(
     if opens:
         if host not in web.LOOPBACK:  # the link would sign others in
             raise click.UsageError(f"--open is for loopback addresses only; {host} is not one")
-        token_file = _prepare(cli, app_name, token_file, ask=not yes, auth=not no_auth)
+        token_file = _prepare(cli, app_name, token_file, ask=not yes, needs_tokens=not no_auth)
     known = [] if no_auth else _tokens(cli, token_file, is_local=is_local)
     hosts = {*web.LOOPBACK, *names, *([] if _is_everywhere(host) else [host])}
     with _app(cli, app_name, verbose=verbose) as app:
@@ -146,9 +146,9 @@ def _app(cli: Cli, name: str | None, *, verbose: bool) -> Generator[Redrive]:
         yield app
 
 
-def _tokens(cli: Cli, path: Path | None, *, is_local: bool) -> list[tokens.Token]:
+def _tokens(cli: Cli, path: Path | None, *, is_local: bool) -> list[auth.Token]:
     """Return the tokens of the environment and of a file."""
-    known = tokens.from_environ()
+    known = auth.from_environ()
     if path is None:
         hint = "add --tokens FILE (created if it is missing), or set REDRIVE_ACT_TOKEN or REDRIVE_READ_TOKEN"
         if not known and is_local:
@@ -160,16 +160,16 @@ def _tokens(cli: Cli, path: Path | None, *, is_local: bool) -> list[tokens.Token
     path = path.expanduser()
     if not path.exists():
         _create_tokens(cli, path)
-    return [*known, *tokens.from_file(path)]
+    return [*known, *auth.from_file(path)]
 
 
 def _create_tokens(cli: Cli, path: Path, operator: str = "operator") -> None:
-    tokens.write_file(path, operator)
+    auth.write_file(path, operator)
     cli.say(f"new tokens, one to read and one to act, are in {path}")
 
 
 def _prepare(
-    cli: Cli, program: str | None, token_file: Path | None, *, ask: bool, auth: bool
+    cli: Cli, program: str | None, token_file: Path | None, *, ask: bool, needs_tokens: bool
 ) -> Path | None:
     """Create a store and a file of tokens if there are none and the person agrees; return the file."""
 
@@ -188,7 +188,7 @@ def _prepare(
             agree(f"There is no store at {cli.config.store}. Create it?")
             with cli.opened(create=True):
                 cli.say(f"created {cli.config.store}")
-    if not auth or token_file is not None or tokens.from_environ():
+    if not needs_tokens or token_file is not None or auth.from_environ():
         return token_file
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     path = settings / "redrive" / "tokens"

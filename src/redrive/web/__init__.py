@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from redrive.app import Redrive
 from redrive.errors import StoreError, StoreForeign, UsageError
 from redrive.jobs.logger import log
-from redrive.web.tokens import Token, Tokens, from_environ
+from redrive.web.auth import Token, Tokens, from_environ
 
 if TYPE_CHECKING:
     from redrive.web.server import Server

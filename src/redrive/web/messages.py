@@ -112,7 +112,7 @@ class ActionSearch(Request, kw_only=True):
 
     limit: Limit = PAGE
     before: (
-        Annotated[str, _text(19, "such as A17", pattern=rf"^[Aa]?[0-9]{{1,18}}{END}")] | UnsetType
+        Annotated[str, _text(16, "such as A17", pattern=rf"^[Aa]?[0-9]{{1,15}}{END}")] | UnsetType
     ) = UNSET
     run: RunName | UnsetType = UNSET
     actor: Annotated[str, _text(64, "who")] | UnsetType = UNSET

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 from msgspec.json import schema_components
 
 from redrive import __version__
-from redrive.desk import shapes, system
-from redrive.web import messages
 from redrive.web.messages import END, Problem
 from redrive.web.routes import ROUTES, Route
 
@@ -59,14 +57,9 @@ def fields(kind: Any) -> dict[str, Any]:
 
 
 def _schemas(kinds: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return schemas as msgspec makes them, the fields in the order of their types."""
+    """Return schemas as msgspec makes them."""
     components = schema_components(kinds, ref_template="#/components/schemas/{name}")
     refs, named = json.loads(json.dumps(components).replace(json.dumps(END)[1:-1], "$"))
-    types = {**vars(shapes), **vars(system), **vars(messages)}
-    for name, shape in named.items():
-        if "properties" in shape:
-            order = get_type_hints(types[name])
-            shape["properties"] = {key: shape["properties"][key] for key in order}
     return refs, named
 
 

@@ -1,4 +1,4 @@
-"""The ASGI application: the guard, the router over the table of routes, and answers.
+"""The ASGI application: checks, the router over the table of routes, and answers.
 
 Verbs of the app are sync, so they run on threads; probes have threads of their own, so that no slow
 question makes a live process look dead.
@@ -30,14 +30,14 @@ from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
-from redrive.web import guard, health
+from redrive.web import auth, health
+from redrive.web.auth import Tokens
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
 from redrive.web.console.requests import Place, Search
 from redrive.web.console.site import Console, Handler, failure_page
 from redrive.web.messages import Request
 from redrive.web.reads import body_of, checked, query_of, read
 from redrive.web.routes import ROUTES, Route
-from redrive.web.tokens import Tokens
 
 Do = Callable[[], Document | Reply]
 T = TypeVar("T")
@@ -91,8 +91,8 @@ class Server:
         out = _Out(send)
         try:
             headers = Headers(scope=scope)
-            guard.check_size(headers, scope["path"].encode() + scope["query_string"])
-            guard.check_host(headers, self._hosts)
+            auth.check_size(headers, scope["path"].encode() + scope["query_string"])
+            auth.check_host(headers, self._hosts)
             async with asyncio.timeout(self._deadline):
                 await self._router(scope, receive, out)
         except ClientDisconnect:
@@ -130,9 +130,9 @@ class Server:
 
     async def _answer(self, route: Route, request: HttpRequest) -> Response:
         """Check a request by its route's line in the table, and do what it asks."""
-        if route.method not in guard.SAFE:
-            guard.check_origin(request.headers)
-        token = guard.who(request.headers, self._tokens, route.right)
+        if route.method not in auth.SAFE:
+            auth.check_origin(request.headers)
+        token = auth.who(request.headers, self._tokens, route.right)
         path = dict(request.path_params)
         for name, kind in route.params.items():
             checked(path[name], kind, f"path.{name}")
@@ -205,7 +205,7 @@ class _Out:
         if message["type"] == "http.response.start":
             self.begun = True
             headers = MutableHeaders(scope=message)
-            for name, value in guard.HEADERS.items():
+            for name, value in auth.HEADERS.items():
                 headers.setdefault(name, value)
         await self._send(message)
 

@@ -12,14 +12,14 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
 from redrive.desk.desk import Desk
-from redrive.web import guard
+from redrive.web import auth
+from redrive.web.auth import RIGHTS, Token
 from redrive.web.call import Call, Problem
 from redrive.web.console.texts import Texts, language_of, languages, texts
 from redrive.web.messages import PATH, Request
 from redrive.web.reads import checked, query_of, read
 from redrive.web.routes import ROUTES, Route
 from redrive.web.shared import Shared
-from redrive.web.tokens import RIGHTS, Token
 
 Search = Literal["", "page", "plan"]
 """If a request searches jobs one by one: for a page of them, or for all that a plan takes."""
@@ -245,7 +245,7 @@ async def form_of(request: HttpRequest) -> dict[str, str]:
 
     One of another origin is refused, and one that does not say which it is of.
     """
-    guard.check_origin(request.headers)
+    auth.check_origin(request.headers)
     if not {"origin", "sec-fetch-site"} & set(request.headers):
         msg = "the request does not say which page it comes from: send it from a browser"
         raise Problem(403, "no_origin", msg)

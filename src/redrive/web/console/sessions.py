@@ -18,7 +18,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
 from redrive.app import Redrive
-from redrive.web import LOOPBACK, guard
+from redrive.web import LOOPBACK, auth
+from redrive.web.auth import ANYBODY, Right, Token, Tokens
 from redrive.web.call import Problem
 from redrive.web.console import render
 from redrive.web.console.requests import (
@@ -37,7 +38,6 @@ from redrive.web.console.requests import (
     texts_of,
 )
 from redrive.web.reads import query_of
-from redrive.web.tokens import ANYBODY, Right, Token, Tokens
 
 LASTS = 12 * 3600.0  # seconds after the sign-in when a session ends
 ONCE = 120.0  # seconds for which the link of `redrive serve --open` is good, once
@@ -154,7 +154,7 @@ class Sessions:
 
     def _welcome(self, request: HttpRequest, token: Token, back: str) -> Response:
         signed = _BETWEEN.join([token.name, repr(self._app.store.now()), secrets.token_urlsafe(16)])
-        is_local = guard.name_of(request.headers.get("host", "")) in LOOPBACK
+        is_local = auth.name_of(request.headers.get("host", "")) in LOOPBACK
         response = redirect(request, back)
         response.set_cookie(
             self.cookie(request),

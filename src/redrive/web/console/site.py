@@ -20,6 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
+from redrive.web.auth import Tokens
 from redrive.web.call import Problem, problem_of
 from redrive.web.console import edit, pages, render
 from redrive.web.console.pages import Data, Page
@@ -50,7 +51,6 @@ from redrive.web.health import Health
 from redrive.web.messages import PATH, JobSearch
 from redrive.web.reads import checked
 from redrive.web.shared import Shared
-from redrive.web.tokens import Tokens
 
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 

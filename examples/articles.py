@@ -10,7 +10,6 @@ warning, for people to look at:
     {"id": "a1", "summary": "…", "provider": "claude"}
     $ redrive status --store jsonl:data/retry_queue.jsonl
     $ python examples/articles.py --now          # try every queued article, whatever its wait
-    $ python examples/articles.py --demo         # see it at work, with nothing else
 
 Articles are JSON objects, one a line, with `id`, `title` and `content` at least. Run it from cron: each
 run first tries again what is due. ARTICLES_PREFER=claude asks Claude first.
@@ -157,10 +156,6 @@ def read(files: list[str]) -> list[Article]:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments == ["--demo"]:
-        from redrive.contrib.demo import users  # noqa: PLC0415 - what a program needs is above
-
-        return users.main(sys.modules[__name__], "articles")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     logging.getLogger("redrive").setLevel(logging.INFO)
     articles = read([one for one in arguments if one != "--now"])

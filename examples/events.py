@@ -1,7 +1,6 @@
 """Emit events whose actions may fail: some recover, some cannot, and one is driven again.
 
     $ python examples/events.py [DIRECTORY]
-    $ python examples/events.py --demo           # the same on a clock that runs a thousand times as fast
 
 Without a directory everything happens in a temporary one. With one, look at what is left there:
 `jq . DIRECTORY/event_stream.jsonl`, `redrive dlq --store jsonl:DIRECTORY/dead_letter_queue.jsonl`.
@@ -64,10 +63,6 @@ def tell(folder: Path) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments == ["--demo"]:
-        from redrive.contrib.demo import users  # noqa: PLC0415 - what a program needs is above
-
-        return users.main(sys.modules[__name__], "events")
     logging.basicConfig(level=logging.ERROR)
     if arguments:
         return 0 if tell(Path(arguments[0])) else 1

@@ -7,7 +7,6 @@ is a dead letter, for people to look at:
     $ HOOKS_ENDPOINT=https://api.example.org/hooks python examples/hooks.py new-hooks.jsonl
     {"total": 2, "resolved": 2}
     $ redrive dlq --store "jsonl:~/.openclaw/dlq/trend-hunter-hooks.jsonl"
-    $ python examples/hooks.py --demo            # see it at work, with nothing else
 
 Hooks are JSON objects, one a line, from the files named (`-` is standard input). The token comes from
 the environment, ANICCA_AGENT_TOKEN, and is read when a hook is sent: it is never stored.
@@ -144,10 +143,6 @@ def read(files: list[str]) -> list[Hook]:
 
 
 def main(files: list[str]) -> int:
-    if files == ["--demo"]:
-        from redrive.contrib.demo import users  # noqa: PLC0415 - what a program needs is above
-
-        return users.main(sys.modules[__name__], "hooks")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     endpoint = os.environ.get("HOOKS_ENDPOINT", "")
     if files and not endpoint:

@@ -10,7 +10,6 @@ dead letter, which delays nobody any more and is for people to look at:
           --column article_id=payload.article_id
     $ python examples/summaries.py first.txt second.txt
     $ psql "$SUMMARIES_DATABASE" -c "SELECT * FROM summarize_job_queue"
-    $ python examples/summaries.py --demo        # see it at work, with nothing else
 
 Each file is an article. It makes the tables that it needs: `articles`, and Redrive's in a schema of
 their own. Needs `redrive[postgres]`.
@@ -23,13 +22,12 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import psycopg
 
 from redrive import GiveUp, Handler, Job, Redrive
 from redrive.policies import presets
-
-if TYPE_CHECKING:
-    import psycopg
 
 DATABASE = "postgresql:///summaries"
 SECONDS = 30.0
@@ -60,8 +58,6 @@ def connect(
     # Async, so that its time limit can stop it; no transaction stays open while the model thinks.
     @app.handler("article.summarize", timeout=seconds)
     async def summarize(article_id: str) -> None:
-        import psycopg  # noqa: PLC0415 - the demo needs no PostgreSQL
-
         query = "SELECT body FROM articles WHERE id = %s"
         async with await psycopg.AsyncConnection.connect(database) as db:
             found = await (await db.execute(query, [article_id])).fetchone()
@@ -96,12 +92,6 @@ def work(app: Redrive) -> None:
 
 
 def main(files: list[str]) -> int:
-    if files == ["--demo"]:
-        from redrive.contrib.demo import users  # noqa: PLC0415 - what a program needs is above
-
-        return users.main(sys.modules[__name__], "summaries")
-    import psycopg  # noqa: PLC0415 - the demo needs no PostgreSQL
-
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     with app, psycopg.connect(os.environ.get("SUMMARIES_DATABASE", DATABASE)) as db:
         db.execute(TABLE)

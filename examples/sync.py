@@ -7,7 +7,6 @@ and Slack and a mailbox hear of it, one message for each session. A refusal (400
     $ redrive work examples.sync:app           # tries again what is due
     $ redrive groups                           # after an alert: look at it, mend it,
     $ redrive retry G1                         # and drive one or all of them again
-    $ python examples/sync.py --demo           # see it at work, with nothing else
 
 Instead of a worker that waits, Cloud Tasks can call back when something is due. It needs the address
 of this program, which then only registers and answers:
@@ -167,10 +166,6 @@ def log_json() -> None:
 
 
 def main(words: list[str]) -> int:
-    if words == ["--demo"]:
-        from redrive.contrib.demo import users  # noqa: PLC0415 - what a program needs is above
-
-        return users.main(sys.modules[__name__], "sync")
     if words[:1] == ["--serve"]:
         log_json()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")

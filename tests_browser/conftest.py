@@ -21,12 +21,16 @@ sys.path += [str(HERE)]
 from shop_program import OUTAGE
 
 from redrive import Redrive
-from redrive.contrib.demo.bad_night import fill
+from redrive.contrib.demo.sample import fill
 
 TOKENS = {
     "mira": ("act", "act-" + "a" * 30),
     "wall": ("read", "read-" + "r" * 30),
     "root": ("reveal", "reveal-" + "v" * 30),
+}
+WIDE = {
+    "warehouse.synchronise-inventory-levels-with-the-regional-centre": "a_long_word_" * 20,
+    "mail.he": "הכתובת אינה תקינה: דוד@דוגמה.ישראל",
 }
 expect.set_options(timeout=30_000)
 MISSING = (
@@ -136,9 +140,13 @@ def served(browser: Browser, folder: Path, store: Path, *words: str) -> Iterator
 
 @pytest.fixture(scope="session")
 def night(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A bad night, only to be looked at."""
+    """The sample, with long and right-to-left texts, only to be looked at."""
     folder = tmp_path_factory.mktemp("night")
-    fill(folder / "night.db", factor=0.1)
+    fill(folder / "night.db")
+    with Redrive(folder / "night.db") as app:
+        for handler, error in WIDE.items():
+            with app.capture(handler, {"currency": "EUR"}, reraise=False):
+                raise ValueError(error)
     (folder / "redrive.toml").write_text('[alerts.channels.slack]\nurl_env = "SLACK_URL"\n')
     with served(browser, folder, folder / "night.db") as desk:
         yield desk

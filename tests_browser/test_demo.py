@@ -1,4 +1,4 @@
-"""`redrive demo --web`: a bad night to play with, and nothing left of it afterwards."""
+"""`redrive demo --web`: sample data to play with, and nothing left of it afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conftest import press, process
 from playwright.sync_api import Browser, expect
 
 
-def test_the_bad_night_is_played(
+def test_the_sample_is_played_with(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -23,7 +23,7 @@ def test_the_bad_night_is_played(
         page.set_default_timeout(30_000)
         page.goto(said.removeprefix("open "))
         expect(page.locator("h1")).to_contain_text("dead letters")
-        expect(page.locator(".where")).to_contain_text("bad night")
+        expect(page.locator(".where")).to_contain_text("sample data")
         page.goto(page.url.rstrip("/") + "/runs/R1")  # the worker carries it out
         done = page.locator(".outs dd").first
         expect(done).not_to_have_text(re.compile(r"^\s*0\s*$"), timeout=60_000)

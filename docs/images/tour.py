@@ -47,7 +47,7 @@ def pictures(page: Page, url: str, folder: Path) -> None:
     take("overview")
     page.goto(f"{url}/groups?sort=jobs")
     take("groups")
-    stripe = page.locator("[data-row]", has_text="ConnectTimeout")
+    stripe = page.locator("[data-row]", has_text="ConnectionError")
     stripe.locator("a.cut").first.click()
     take("group")
     page.goto(f"{url}/runs/R1")

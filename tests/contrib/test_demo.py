@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ptykit import on_terminal
-from redrive.contrib.demo import bad_night, story
-from redrive.contrib.demo.screen import Screen
+from redrive.contrib.demo import sample, story
+from redrive.desk.status import status_of
 
 END = "47 jobs completed, 3 closed by a person, none lost."
 COMMAND = [sys.executable, "-m", "redrive", "demo"]
@@ -45,9 +45,8 @@ def test_without_a_terminal_it_is_told_in_lines(tmp_path: Path) -> None:
         r"\d+ waiting, \d+ running, \d+ completed, \d+ dead",
         r"12 jobs failed at first and succeeded after retries",
         r"G\d: 20 × HTTPError: HTTP Error 401",
-        r"inbox: \[NEW\] G\d: .* \(20 jobs\)",
         r"R1: canaries succeeded, 20 cards charged",
-        r"demo: discard state:dead \(the customers were refunded\)",
+        r"demo: discard handler:parcel.ship \(the customers were refunded\)",
     ):
         assert re.search(part, done.stdout), part
     assert "\x1b" not in done.stdout
@@ -59,27 +58,26 @@ def test_on_a_terminal_a_table_moves(tmp_path: Path, rich: bool) -> None:
     shown = on_terminal("demo", env=environment(tmp_path), rich=rich)
     assert shown.code == 0
     assert END in shown.text
-    assert ("parcel.ship" in shown.text) == rich
+    assert ("printer.print" in shown.text) == rich
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_says_so_when_the_story_ends_otherwise(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_so_when_the_story_ends_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
     """The wrong key: the canaries die, the run stops, the other jobs are not touched."""
-    monkeypatch.setattr(story.Shop, "fix", lambda shop: None)
-    assert not story.tell(Screen())
+    assert not story.tell(story.Screen(), new_key="a wrong one")
     told = capsys.readouterr().out
     assert "R1: stopped" in told
-    assert "did not end as expected: {'completed': 27, 'dead': 23}" in told
+    assert "did not end as expected: {'completed': 27, 'dead': 20, 'resolved': 3}" in told
 
 
-def test_what_fails_tonight_joins_the_groups_of_the_bad_night(tmp_path: Path) -> None:
-    bad_night.fill(tmp_path / "night.db", factor=0.02)
-    shop = bad_night.NightShop(tmp_path / "night.db")
-    with shop.app as app:
-        known = {group.number: group.title for group in app.desk.groups.find()}
-        jobs = [shop.pdf.submit(charge_id="ch_1001").id, shop.charge.submit(charge_id="ch_1100").id]
-        for _ in range(2):
-            app.run_due(ignore_backoff=True, only=jobs)
-        assert [known[app.get(job).group or 0][:9] for job in jobs] == ["KeyError:", "CardError"]
+def test_the_sample_has_an_incident_and_its_run_succeeds(tmp_path: Path) -> None:
+    sample.fill(tmp_path / "sample.db")
+    with sample.shop(tmp_path / "sample.db") as app:
+        verdict = status_of(app.desk).verdict()
+        assert (verdict.level, "api.stripe.example" in verdict.why) == ("INCIDENT", True)
+        assert len(app.desk.groups.find()) == 4
+        app.desk.runs.set_rate("R1", "1000/s")
+        app.run_due()
+        (run,) = app.desk.runs.recent()
+        assert run.counts is not None
+        assert (run.counts.succeeded, run.counts.failed) == (94, 1), "one card has expired"

@@ -13,7 +13,7 @@ import pytest
 import redrive.desk
 from consolekit import BASE, Visitor
 from redrive import Redrive
-from redrive.contrib.demo.bad_night import fill
+from redrive.contrib.demo.sample import fill
 from redrive.desk import sentences
 from redrive.desk.sentences import Sentence
 from redrive.web.console.texts import FOLDER, texts
@@ -21,7 +21,7 @@ from redrive.web.console.texts import FOLDER, texts
 JA = {"accept-language": "ja"}
 _WORDS = re.compile(r"[A-Za-z]{2,}(?:[,;:.]? [A-Za-z]{2,})+")
 _ALLOWED = re.compile(
-    r"redrive [a-z]+(?: LANE| module:app| [\w.:-]+)?|JSON Lines|httpx, httpcore|type \w+|bad night"
+    r"redrive [a-z]+(?: LANE| module:app| [\w.:-]+)?|JSON Lines|httpx, httpcore|nothing known about \w+"
 )
 _DATA = {"code", "pre", "time", "script", "kbd", "q", "textarea", "option"}
 _VOID = {"meta", "link", "input", "br", "hr", "path", "rect", "circle", "line"}
@@ -69,7 +69,7 @@ def english(html: str, data: list[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("night") / "night.db"
-    fill(path, factor=0.02)
+    fill(path)
     with Redrive(path, actor="ada") as app:
         yield app
 

@@ -1,4 +1,1 @@
-"""`redrive demo`: an outage in under a minute, on this machine alone and gone afterwards.
-
-Here: `town` (a server on loopback), `screen`, `story` (the script). Not here: the command (`cli.demo`).
-"""
+"""`redrive demo`: `story` plays an outage in the terminal, `sample` fills a store for the console."""

@@ -44,7 +44,7 @@ from redrive.cli._root import root
 from redrive.desk import jobs as desk_jobs
 from redrive.desk import selection
 from redrive.desk.selection import Selection
-from redrive.desk.transfer import job_lines
+from redrive.desk.transfer import line_of
 from redrive.jobs.job import Resolution
 from redrive.payloads import masking
 from redrive.testing import ManualClock
@@ -171,7 +171,7 @@ def imported(secrets: dict[str, str]) -> bytes:
         failure=replace(failure, title=f"got {secrets['imported']}"),
     )
     job = replace(job, history=(make_attempt(job, job.failure),))
-    return job_lines.line_of(job).encode()
+    return line_of(job).encode()
 
 
 def world(kind: str, place: Path, secrets: dict[str, str], pin: int) -> World:

@@ -29,7 +29,7 @@ MODULES = {
     "redrive.desk.runs": "Runs",
     "redrive.desk.lanes": "Lanes LanePause LiveWorker",
     "redrive.desk.log": "Log",
-    "redrive.desk.transfer.lines": "Transfer",
+    "redrive.desk.transfer": "Transfer",
     "redrive.errors": (
         "UsageError BadPayload KeyConflict UnknownHandler JobNotFound Refused Kept "
         "AttemptTimeout ResultRejected Undelivered NoAnswer AllProvidersFailed ProviderPaused StoreError StoreMissing StoreBusy "

@@ -19,7 +19,6 @@ from redrive.attempts.listeners import ListenerSettings, registrar
 from redrive.attempts.runtime import Settings
 from redrive.desk import retention
 from redrive.desk.desk import Desk
-from redrive.desk.transfer.adoption import opened
 from redrive.errors import JobNotFound, UsageError
 from redrive.events import Event, Listener, ThreadedBus
 from redrive.handler import Choices, Handler, choose
@@ -44,7 +43,7 @@ from redrive.registry import (
     check_isolation,
     check_name,
 )
-from redrive.stores import shown
+from redrive.stores import open_store, shown
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
 from redrive.submission import Submitter, who
@@ -103,7 +102,7 @@ class Redrive:
             may_make = create and not self.submitter.must_exist
             flags = {"create": may_make, "read_only": read_only, "allow_network": allow_network}
             where = self._where if isinstance(self._where, Store) else self._where()
-            return opened(where, clock=clock, actor=settings.actor, **flags)
+            return open_store(where, clock=clock, **flags)
 
         settings = Settings(
             clock=clock,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from redrive.errors import UsageError
 
 DEFAULT = "redrive.db"
-KEYS = ("store", "app", "endpoints", "alerts", "mask", "import", "web")  # what a file may say
+KEYS = ("store", "app", "endpoints", "alerts", "mask", "web")  # what a file may say
 
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+]+:")
 
@@ -51,8 +51,6 @@ class Config:
     """What `[endpoints.NAME]` says about each, for `app.endpoint`."""
     alerts: Mapping[str, object] = field(default_factory=dict[str, Any])
     """What `[alerts]` says, for `redrive.alerts`."""
-    imports: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Any])
-    """What `[import.NAME]` says about each, for `redrive import`."""
     secret_names: tuple[str, ...] = ()
     """What `[mask] names` says: more names of fields that hold secrets."""
     web: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -86,7 +84,6 @@ def find(
         app_above=None if file is None or file.parent == here else app,
         endpoints=_places(table, "endpoints", file),
         alerts=_alerts(table, file),
-        imports=_imports(table, file),
         secret_names=_secret_names(table, file),
         web=_web(table, file),
         unknown=unknown,
@@ -201,19 +198,6 @@ def _alerts(table: Mapping[str, object], file: Path | None) -> Mapping[str, obje
     if file is None or (section := _section(table, "alerts", file=file)) is None:
         return {}
     return {**section, "channels": _places(section, "channels", file)}
-
-
-def _imports(table: Mapping[str, object], file: Path | None) -> Mapping[str, Mapping[str, object]]:
-    """Return the tables of imports; the files and databases in them are relative to this file."""
-    imports = dict(_places(table, "import", file))
-    for name, settings in imports.items() if file is not None else ():
-        places = {key: settings[key] for key in ("from", "file") if key in settings}
-        parent = file.parent if file else Path()
-        imports[name] = {
-            **settings,
-            **{key: anchored(str(at), parent) for key, at in places.items()},
-        }
-    return imports
 
 
 def _web(table: Mapping[str, object], file: Path | None) -> Mapping[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 import tempfile
@@ -214,15 +213,8 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
         (lambda app: app.desk.runs.pause(1, reason=5), "reason must be text"),
         (lambda app: list(app.desk.transfer.export_lines(None)), "found NoneType"),
         (lambda app: list(app.desk.transfer.export_lines([5])), "found int"),
-        (lambda app: list(app.desk.transfer.import_lines(None)), "found NoneType"),
         (lambda app: list(app.desk.transfer.import_lines(["{}"])), "must be bytes.*found str"),
-        (lambda app: list(app.desk.transfer.import_lines(io.StringIO())), "found str"),
-        (lambda app: list(app.desk.transfer.import_lines([], format=[])), "is not a format"),
-        (
-            lambda app: list(app.desk.transfer.import_lines([], mapping=5)),
-            "a FieldMapping; found 5",
-        ),
-        (lambda app: list(app.desk.transfer.import_table("x", None)), "table must be text"),
+        (lambda app: list(app.desk.transfer.import_rows([], 5)), "function; found int"),
         (lambda app: app.retry_here(None), "target must be text"),
         (lambda app: app.endpoint([], url="https://example.org/"), "name"),
         (lambda app: app.endpoint("e", policy=5, url="https://example.org/"), "Policy"),

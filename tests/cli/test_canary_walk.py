@@ -21,7 +21,6 @@ import click
 import pytest
 
 from alertkit import Kept, tick
-from exchangekit import hook, lines
 from kit import START, make_attempt, make_failure, make_job
 from ptykit import on_terminal
 from redrive import Job, Reason, Redrive, State
@@ -29,7 +28,7 @@ from redrive.alerts import Alerts
 from redrive.cli._root import root
 from redrive.desk.backend import ReadOnly
 from redrive.desk.desk import Desk
-from redrive.desk.transfer import job_lines
+from redrive.desk.transfer import line_of
 from redrive.errors import RedriveError, Refused
 from redrive.jobs.job import Action, Resolution
 from redrive.metrics import text as metrics_text
@@ -104,7 +103,7 @@ def imported() -> bytes:
     dead = {"state": State.DEAD, "reason": Reason.PERMANENT, "finished": START + 60}
     payload = json.dumps({"secret": IMPORTED})
     job = make_job(name(6), payload=payload, attempts=1, lease=1, failure=failure, **dead)
-    return job_lines.line_of(replace(job, history=(make_attempt(job, failure),))).encode()
+    return line_of(replace(job, history=(make_attempt(job, failure),))).encode()
 
 
 def plant(app: Redrive) -> None:
@@ -388,9 +387,15 @@ def test_our_own_errors_show_no_secret(walk: Shop) -> None:
 
 
 def test_an_import_shows_no_address_that_is_secret(walk: Shop) -> None:
-    url = f"https://hooks.slack.com/services/{NAMED}"
-    Path("hooks.jsonl").write_bytes(lines(hook(data={"hook": {}, "endpoint": url})))
-    for more in (["--dry-run", "--json"], []):
-        done = walk.run("import", "hooks.jsonl", *more)
-        assert "hooks.slack.com/services/•••" in done.output
-        check("import", done.output)
+    hook = {"url": f"https://hooks.slack.com/services/{NAMED}", "password": HEADER}
+    Path("hooks.jsonl").write_text(json.dumps(hook) + "\n")
+    Path("canaries.py").write_text(
+        "def good(row): return {'key': 'k', 'handler': 'h', 'payload': row, 'error': str(row)}\n"
+        "def bad(row): raise ValueError(f'cannot read {row}')\n"
+    )
+    for kind, code in (("good", 0), ("bad", 6)):
+        for more in (["--dry-run", "--json"], ["--dry-run"], []):
+            done = walk.run("import", "hooks.jsonl", "--with", f"canaries:{kind}", *more)
+            assert done.exit_code == code, done.output
+            check("import", done.output)
+    check("show", walk.run("show", "key:k").output)

@@ -224,7 +224,6 @@ def test_a_foreign_file_is_refused_with_its_path(empty: Shop) -> None:
             result = empty.run(*words, "--store", url)
             assert result.exit_code == 5, (url, words, result.output)
             assert "notes.txt" in result.stderr
-            assert "redrive import" not in result.stderr
     assert Path("notes.txt").read_text().startswith("shopping list")
 
 

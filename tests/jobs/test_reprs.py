@@ -6,7 +6,7 @@ import pytest
 
 from kit import make_job
 from redrive import Redrive
-from redrive.desk.transfer.importing import LineResult
+from redrive.desk.importing import Result
 from redrive.events import Event
 from redrive.handler import Tried
 from redrive.jobs.groups import GroupRecord
@@ -113,7 +113,7 @@ def test_a_record_shows_what_names_it(record: object, shown: str) -> None:
         Tried(done=True, job=None, _value=CANARY),
         [JOB],
         {"job": JOB},
-        LineResult(1, 0, CANARY.encode(), "added"),
+        Result(1, {"x": CANARY}, "added", JOB),
         Redrive("memory:").handler("h")(lambda: None).options(key=CANARY, tags=[CANARY]),
     ],
     ids=lambda one: type(one).__name__,

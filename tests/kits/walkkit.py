@@ -24,7 +24,7 @@ def pages() -> list[Path]:
     """Return the pages whose blocks build on each other."""
     top = ROOT / "docs"
     rest = sorted([*(top / "howto").glob("*.md"), *(top / "users").glob("*.md")])
-    return [top / "quickstart.md", top / "runbook.md", *rest]
+    return [*(top / f"{name}.md" for name in ("quickstart", "runbook", "import")), *rest]
 
 
 def needs(page: Path) -> set[str]:

@@ -220,7 +220,7 @@ def test_r_events_3_a_file_that_is_no_store_is_refused_and_left_alone(setting: S
     text = '{"event_id": "EVT-20240101-000000-abcdef", "status": "dead_letter"}\n'
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(StoreForeign):
+    with pytest.raises(StoreForeign, match=r"redrive import .*redrive\.contrib\.formats:events"):
         setting.stream()
     assert path.read_text() == text
 

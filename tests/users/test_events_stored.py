@@ -443,14 +443,3 @@ def test_an_action_that_takes_too_long_has_failed(setting: Setting) -> None:
     assert dead["retry_info"]["count"] == 1
     stream.emit_with_retry("a", "b", Failing(ValueError("odd")), timeout_seconds=60)
     assert [line["status"] for line in setting.lines()[-3:]] == ["pending", "retrying", "success"]
-
-
-def test_the_log_can_be_imported_into_another_store(setting: Setting) -> None:
-    stream = setting.stream(max_retries=0)
-    event = stream.emit_with_retry("a", "b", Failing(ConnectionError("down")), {"n": 1})
-    lines = (setting.folder / "events.jsonl").read_bytes().splitlines(keepends=True)
-    with Redrive("memory:", clock=setting.clock) as other:
-        fates = [one.fate for one in other.desk.transfer.import_lines(lines)]
-        assert "added" in fates
-        job = other.desk.jobs.get(event)
-        assert (job.state, json.loads(job.payload)) == (State.DEAD, {"n": 1})

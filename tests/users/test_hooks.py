@@ -12,6 +12,7 @@ import pytest
 
 from hookkit import CHANCES, DAY, HOOK, TOKEN, User
 from redrive import Category, State
+from redrive.contrib.formats import hooks
 
 WINDOWS = [(30, 90), (90, 150), (210, 270), (450, 510)]
 
@@ -257,7 +258,6 @@ def test_r_hooks_6_no_hook_is_lost_or_saved_twice_on_a_bad_day(user: User) -> No
 def test_r_hooks_9_an_old_pending_hook_is_sent_by_the_next_run_and_never_removed(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Years old, imported by hand or found at the path: neither dead nor purged, whatever happens."""
     line = {
         "jobId": "hook-1700000000000-a1b2c3",
         "data": {"hook": HOOK, "endpoint": user.api.url},
@@ -268,7 +268,7 @@ def test_r_hooks_9_an_old_pending_hook_is_sent_by_the_next_run_and_never_removed
         "error": {"message": "503", "code": None},
         "state": "pending",
     }
-    list(user.app.desk.transfer.import_lines([json.dumps(line).encode()]))
+    list(user.app.desk.transfer.import_rows([line], hooks))
     monkeypatch.setattr(user.api, "ask", lambda *_: (404, {}))
     user.api.script = [500, 500]
     user.run()

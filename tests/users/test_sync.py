@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -190,29 +189,6 @@ def test_r_sync_2_failed_retrying_resolved(user: User) -> None:
     user.app.desk.resolve(closed.id, reason="deleted by its user")
     resolved = user.app.get(closed.id)
     assert (resolved.state, resolved.finished) == ("resolved", user.clock.now())
-
-
-def test_r_sync_2_the_entries_are_documents_to_those_who_have_the_collection(user: User) -> None:
-    failed, retrying, resolved, succeeded = (user.die(f"s-{number}") for number in range(4))
-    user.clock.advance(60)
-    user.app.desk.resolve(resolved.id, reason="deleted by its user")
-    user.failing.clear()
-    user.app.desk.retry(succeeded.id)
-    user.work(user.app.get(succeeded.id))
-    user.app.desk.retry(retrying.id)
-    found = user.run("export", "--handler", "bigquery.sync", "--format", "sync")
-    entries = {one["failureId"]: one for one in map(json.loads, found.stdout.splitlines())}
-    status = {one: entries[one.id]["status"] for one in (failed, retrying, resolved, succeeded)}
-    assert list(status.values()) == ["failed", "retrying", "resolved", "resolved"]
-    for job in status:
-        entry = entries[job.id]
-        assert entry["originalData"] == user.task(json.loads(job.payload)["sessionId"])
-        assert entry["error"]["message"] == "the warehouse is down"
-        assert "Traceback" in entry["error"]["stack"]
-        assert entry["retryCount"] == 10
-        assert job.finished is not None
-        assert abs(datetime.fromisoformat(entry["createdAt"]).timestamp() - job.finished) < 1
-        assert bool(entry["resolvedAt"]) == (entry["status"] == "resolved")
 
 
 def test_r_sync_2_dead_and_resolved_entries_stay(user: User) -> None:

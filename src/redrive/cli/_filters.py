@@ -56,16 +56,16 @@ def selection_of(options: dict[str, Any], usual: Iterable[State] = tuple(State))
 
     Ids and filters exclude each other. `usual` are the states that are meant if none is named.
     """
-    ages = [f"age:{''.join(age.split())}" for age in options["ages"]]
+    ages = [f"age:{''.join(age.split())}" for age in options.get("ages", ())]
     words = [*_words(options["selectors"]), *ages]
-    filters = cast("Filters", {n: options[n] for n in _TEXTS if options[n] is not None})
+    filters = cast("Filters", {n: options[n] for n in _TEXTS if options.get(n) is not None})
     if empty := [name for name, value in filters.items() if not str(value).strip()]:
         raise UsageError(
             f"--{empty[0]} is empty, which would select every job: add a value or remove the option"
         )
-    asked = [*options["selectors"], *(f"state:{state}" for state in options["states"])]
+    asked = [*options["selectors"], *(f"state:{state}" for state in options.get("states", ()))]
     asked += [*(f"{name}:{value}" for name, value in filters.items()), *ages]
-    if options["states"]:
+    if options.get("states"):
         filters["state"] = list(options["states"])
     try:
         return replace(read(words, filters, usual), asked=" ".join(asked))

@@ -6,6 +6,8 @@ import logging
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from types import FunctionType
+from typing import TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import click
@@ -16,7 +18,10 @@ from redrive.cli._errors import FAILED, USAGE, Stop
 from redrive.cli._logging import leave_log_to_program, warn_on_stderr
 from redrive.config import Config
 from redrive.errors import ProgramMissing, UsageError
+from redrive.jobs.checks import is_async
 from redrive.worker.programs import load_program
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -114,8 +119,20 @@ def _place(url: str) -> tuple[str, str]:
 
 def find_program(name: str) -> Redrive:
     """Import a program's Redrive object; stop with the reason if that fails."""
+    return _find(name, Redrive)
+
+
+def find_function(name: str) -> FunctionType:
+    """Import a function that is named as `module:function`; stop with the reason if that fails."""
+    function = _find(name, FunctionType)
+    if is_async(function):
+        raise click.UsageError(f"{name} is async; name a plain function or a generator function")
+    return function
+
+
+def _find(name: str, kind: type[T]) -> T:
     try:
-        return load_program(name, Redrive)
+        return load_program(name, kind)
     except ProgramMissing as error:
         exits = FAILED if error.broken else USAGE
         raise Stop("no_app", str(error), hint=error.hint, exits=exits) from error

@@ -52,8 +52,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "verify": ("maintenance", "verify", "Check everything stored for damage."),
         "cleanup": ("maintenance", "cleanup", "Remove old finished jobs."),
         "purge": ("purge", "purge", "Remove finished jobs permanently."),
-        "export": ("export", "export", "Write jobs to a file, with their history."),
-        "import": ("imports", "import_", "Read jobs from a file, a table or another program."),
+        "export": ("transfer", "export", "Write jobs to a file, with their history."),
+        "import": ("transfer", "import_", "Read jobs from a file, a query or another program."),
         "demo": ("demo", "demo", "Watch jobs fail, die and be retried, in a minute."),
     },
 }

@@ -283,7 +283,6 @@ def _in_force(active: Config) -> Iterator[Setting]:
     yield "actor", who(), "the user who is logged in"
     yield from _nested("endpoints", active.endpoints, file)
     yield from _nested("alerts", active.alerts, file)
-    yield from _nested("import", active.imports, file)
     if active.secret_names:
         yield "mask.names", ", ".join(active.secret_names), file
 

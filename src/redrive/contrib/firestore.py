@@ -16,11 +16,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from redrive.app import Redrive
-from redrive.desk.transfer.formats.sync import entry_of
 from redrive.errors import UsageError
 from redrive.events import Event
 from redrive.jobs import checks
-from redrive.jobs.job import Job
+from redrive.jobs.job import Job, State
 from redrive.policies.policy import DEAD, Policy, when
 from redrive.strategies import exponential
 
@@ -35,6 +34,7 @@ POLICY = Policy(
     on=[when(_ERRORS + name, "transient") for name in ("AlreadyExists", "FailedPrecondition")],
 )
 """A document is retried for a day; one that Firestore does not take is a dead letter at once."""
+_STATUS: Final = {State.DEAD: "failed", State.PENDING: "retrying", State.RUNNING: "retrying"}
 _SECONDS = 30.0
 _DEEPEST = 15  # levels of a payload; Firestore takes 20 in all
 _LARGEST = 2**63
@@ -66,20 +66,29 @@ class _Mirror:
             reference.update(document, option=same, timeout=_SECONDS)
 
     def _document(self, job: Job, number: int) -> dict[str, Any]:
-        entry = entry_of(job)
+        last = next((one for one in reversed(job.history) if one.failure is not None), None)
+        failure = (last and last.failure) or job.failure
+        status = _STATUS.get(job.state, "resolved")
+        resolved = (job.finished or job.updated) if status == "resolved" else None
+        died = job.died_at
+        if died is None:
+            died = job.updated if last is None else round(last.started + last.duration, 6)
+        is_again = job.state not in {State.DEAD, State.RESOLVED}  # its counts are of another life
         document = {
             "originalData": _storable(job.payload),
-            "error": {"message": entry.message, "stack": entry.stack},
-            "retryCount": entry.retry_count,
-            "createdAt": _time(entry.created),
-            "status": entry.status,
-            "resolvedAt": None if entry.resolved is None else _time(entry.resolved),
+            "error": {
+                "message": failure.message if failure else "",
+                "stack": failure.traceback if failure else "",
+            },
+            "retryCount": last.number if last and is_again else job.attempts,
+            "createdAt": _time(died),
+            "status": status,
+            "resolvedAt": None if resolved is None else _time(resolved),
             "event": number,
         }
         known = self.app.submitter.registry.get(job.handler)
         if known is not None and (age := known.policy.keep.ages["resolved"]) is not None:
-            expires = None if entry.resolved is None else _time(entry.resolved + age)
-            document["expireAt"] = expires
+            document["expireAt"] = None if resolved is None else _time(resolved + age)
         return document
 
 

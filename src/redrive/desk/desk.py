@@ -23,7 +23,7 @@ from redrive.payloads.masked_jobs import secrets_of, seen
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.runs import Runs
-    from redrive.desk.transfer.lines import Transfer
+    from redrive.desk.transfer import Transfer
     from redrive.jobs.job import Job
     from redrive.jobs.transitions import Verb
     from redrive.stores.contract import Moved, Store
@@ -53,7 +53,7 @@ class Desk:
     @cached_property
     def transfer(self) -> Transfer:
         """Export and import."""
-        from redrive.desk.transfer.lines import Transfer  # noqa: PLC0415 - few commands need it
+        from redrive.desk.transfer import Transfer  # noqa: PLC0415 - few commands need it
 
         return Transfer(self._backend, self.log)
 

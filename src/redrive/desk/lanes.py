@@ -146,10 +146,6 @@ class Lanes:
         """Return the lanes that a worker serves now, or a pass served in the last day."""
         return worker_notes.served(self._backend.store, "lanes")
 
-    def served_handlers(self) -> frozenset[str]:
-        """Return the handlers that a worker serves now, or a pass served in the last day."""
-        return worker_notes.served(self._backend.store, "handlers")
-
     def listeners(self) -> list[ListenerRecord]:
         """Return the durable listeners by name, and what waits for each."""
         store = self._backend.store

@@ -78,3 +78,9 @@ def id_of(moment: float, name: str) -> str:
     milliseconds = min(max(0, int(moment * 1000)), (1 << 48) - 1)
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return _text((milliseconds << _RANDOM_BITS) | int.from_bytes(digest[: _RANDOM_BITS // 8]))
+
+
+def named_id(name: str) -> str:
+    """Make the id of something that has a name elsewhere: for one name always the same."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return _text(int.from_bytes(digest) >> 256 - 130)

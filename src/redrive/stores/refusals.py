@@ -25,6 +25,22 @@ def no_group(number: int) -> JobNotFound:
     return JobNotFound(f"no group G{number}; `redrive groups` lists the groups")
 
 
+def importer_of(start: bytes) -> str:
+    """Return the function that imports a file which begins so, or what to write for one."""
+    for name, mark in _MARKS.items():
+        if mark in start:
+            return f"redrive.contrib.formats:{name}"
+    return "MODULE:FUNCTION"
+
+
+_MARKS = {
+    "hooks": b'"attemptsMade"',
+    "articles": b'"article_data"',
+    "sync": b'"originalData"',
+    "events": b'"event_id"',
+}
+
+
 def check_version(url: str, version: int, known: int) -> None:
     """Raise StoreForeign if another version of Redrive created a store."""
     if version != known:

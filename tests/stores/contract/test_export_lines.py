@@ -1,4 +1,4 @@
-"""X5: a job goes out as a line and comes in again as the same job, on every store."""
+"""A job goes out as a line and comes in again as the same job, on every store."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from kit import START, make_attempt, make_failure, make_job
-from redrive.desk.transfer import importing
-from redrive.desk.transfer.formats import pieces
-from redrive.desk.transfer.importing import LineResult
-from redrive.desk.transfer.job_lines import job_of, line_of
+from redrive.desk import importing, transfer
+from redrive.desk.importing import Result
+from redrive.desk.transfer import job_of, line_of
 from redrive.jobs.job import Job, Reason, Resolution, State
 from redrive.stores.contract import Query, Store
 from redrive.stores.memory import MemoryStore
@@ -70,9 +69,9 @@ def lines_of(store: Store) -> list[str]:
     return [line_of(job) for job in map(store.get, ids) if job is not None]
 
 
-def stored(store: Store, lines: list[bytes], *, dry_run: bool = False) -> list[LineResult]:
-    batches = importing.stored(store, lines, dry_run=dry_run)
-    return [told for batch in batches for told in batch]
+def take(store: Store, lines: list[bytes], *, dry_run: bool = False) -> list[Result]:
+    batches = importing.stored(store, transfer.read(lines), dry_run=dry_run, own=True)
+    return [result for batch in batches for result in batch]
 
 
 def raw(lines: list[str]) -> list[bytes]:
@@ -83,10 +82,10 @@ def test_out_and_in_and_out_again_is_the_same(store: Store) -> None:
     source = MemoryStore()
     source.add(every_kind_of_job())
     lines = lines_of(source)
-    assert [told.fate for told in stored(store, raw(lines))] == ["added"] * 4
+    assert [one.fate for one in take(store, raw(lines))] == ["added"] * 4
     assert lines_of(store) == lines
     again = MemoryStore()
-    list(stored(again, raw(lines_of(store))))
+    list(take(again, raw(lines_of(store))))
     assert [again.get(job.id) for job in every_kind_of_job()] == [
         source.get(job.id) for job in every_kind_of_job()
     ]
@@ -94,9 +93,9 @@ def test_out_and_in_and_out_again_is_the_same(store: Store) -> None:
 
 def test_in_twice_changes_nothing_and_a_job_that_went_on_stays(store: Store) -> None:
     lines = raw([line_of(make_job("SAME000001")), line_of(make_job("SAME000001", lease=5))])
-    assert [told.fate for told in stored(store, lines)] == ["added", "known"]
+    assert [one.fate for one in take(store, lines)] == ["added", "known"]
     [claim] = store.claim(["mail"], limit=1, holder="w", lease_for=60)
-    assert [told.fate for told in stored(store, lines)] == ["known", "known"]
+    assert [one.fate for one in take(store, lines)] == ["known", "known"]
     assert store.get("SAME000001") == claim.job
 
 
@@ -104,7 +103,7 @@ def test_a_running_job_goes_out_as_given_back(store: Store) -> None:
     store.add([make_job("RUNS000001")])
     store.claim(["mail"], limit=1, holder="w", lease_for=60)
     [line] = lines_of(store)
-    job = job_of(line.encode())
+    job = job_of(line)
     assert (job.state, job.attempts, job.lease) == (State.PENDING, 0, 1)
     assert (job.holder, job.lease_end, job.run) == (None, None, None)
 
@@ -113,7 +112,7 @@ def test_a_job_joins_the_group_of_its_cause_in_the_store_it_comes_to(store: Stor
     store.add([make_job("OTHER00001", failure=make_failure(cause="a"))])
     dead = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "finished": START}
     here = make_job("HERE000001", failure=make_failure(cause="b"), group=1, **dead)
-    list(stored(store, raw([line_of(here)])))
+    list(take(store, raw([line_of(here)])))
     assert [group.title for group in store.groups(Query())] == ["SomeError: b"]
 
 
@@ -122,100 +121,76 @@ def test_a_key_that_another_job_has_is_told_and_the_others_come_in(store: Store)
     jobs = [make_job(f"NEXT{n:06d}") for n in range(5)]
     jobs[2] = replace(jobs[2], key="k", payload='{"a":2}')
     jobs[4] = replace(jobs[4], key="k", payload='{"a":1}')
-    told = list(stored(store, raw([line_of(job) for job in jobs])))
+    told = list(take(store, raw([line_of(job) for job in jobs])))
     assert [one.fate for one in told] == ["added", "added", "bad", "added", "bad"]
     assert all("FIRST00001" in one.reason for one in told if one.fate == "bad")
 
 
 def test_a_dry_run_stores_nothing(store: Store) -> None:
     lines = raw([line_of(job) for job in every_kind_of_job()])
-    assert [told.fate for told in stored(store, lines, dry_run=True)] == ["added"] * 4
+    assert [one.fate for one in take(store, lines, dry_run=True)] == ["added"] * 4
     assert store.find(Query()).jobs == []
 
 
 GOOD = json.loads(line_of(every_kind_of_job()[0]))
+BAD_LINES = [
+    ({"redrive": 2}, "version 2"),
+    ({"redrive": True}, "is not a line"),
+    ({"payload": [1]}, "object"),
+    ({"payload": {"x": "\0"}}, "NUL"),
+    ({"payload": "text"}, "object"),
+    ({"history": 7}, "history cannot be 7"),
+    ({"history": [GOOD["history"][1], GOOD["history"][0]]}, "ordinals"),
+    ({"history": [{**GOOD["history"][0], "duration": "long"}]}, "duration cannot be 'long'"),
+    ({"job": {"id": "x"}}, "without"),
+]
+BAD_FIELDS: list[tuple[str, object]] = [
+    *(("id", one) for one in ("../x", "G0001", "r1234", "-abc", 7)),
+    ("handler", "a b"),
+    ("lane", ".x"),
+    *(("key", one) for one in ("ä", ["k"])),
+    *(("state", one) for one in ("lost", "dead")),
+    ("reason", "because"),
+    *(("attempts", one) for one in (-1, 1.5, True)),
+    ("lease", 2**40),
+    *(("due", one) for one in ("soon", 1e300)),
+    ("created", None),
+    *(("tags", one) for one in ("vip", ["a\nb"])),
+    ("spent", {"x": "y"}),
+    *(("failure", one) for one in ({"category": "transient", "message": 7}, "odd")),
+    ("original", "{"),
+    ("detail", "a\0b"),
+    ("resolution", {"actor": "ada"}),
+    ("origin", [1]),
+]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"redrive": 2}, "version 2"),
-        ({"redrive": True}, "is not a job"),
-        ({"payload": [1]}, "object"),
-        ({"payload": {"x": "\0"}}, "NUL"),
-        ({"payload": "text"}, "object"),
-        ({"history": 7}, "must be a list"),
-        ({"history": [GOOD["history"][1], GOOD["history"][0]]}, "ordinals"),
-        ({"history": [{**GOOD["history"][0], "duration": "long"}]}, "job.history"),
-        ({"job": {"id": "x"}}, "without"),
-    ],
-)
-def test_a_line_that_is_no_sound_job_is_refused(change: dict[str, object], words: str) -> None:
-    with pytest.raises(Exception, match=words):
-        job_of(json.dumps({**GOOD, **change}).encode())
+def test_whatever_no_store_would_have_written_is_bad_with_the_reason() -> None:
+    """A line is a stranger's text until every field of it is checked."""
+    assert job_of(json.dumps(GOOD)).id == "TRIED00001"
+    for change, words in BAD_LINES:
+        with pytest.raises(Exception, match=words):
+            job_of(json.dumps({**GOOD, **change}))
+    texts = [json.dumps({**GOOD, "job": {**GOOD["job"], name: it}}) for name, it in BAD_FIELDS]
+    odd = [b"\xff\n", b"[\n", b"7\n", b"[" * 100_000, b'{"redrive":1}\n']
+    lines = [line_of(make_job("GOOD000001")).encode(), b"\n", *map(str.encode, texts), *odd]
+    results = take(MemoryStore(), lines)
+    assert [one.fate for one in results] == ["added", *["bad"] * (len(lines) - 2)]
+    assert [one.number for one in results] == [1, *range(3, len(lines) + 1)]
+    assert all(one.reason for one in results[1:])
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("id", "../x"),
-        ("id", "G0001"),
-        ("id", "r1234"),
-        ("id", "-abc"),
-        ("id", 7),
-        ("handler", "a b"),
-        ("lane", ".x"),
-        ("key", "ä"),
-        ("key", ["k"]),
-        ("state", "lost"),
-        ("state", "dead"),
-        ("reason", "because"),
-        ("attempts", -1),
-        ("attempts", 1.5),
-        ("attempts", True),
-        ("lease", 2**40),
-        ("due", "soon"),
-        ("due", 1e300),
-        ("created", None),
-        ("tags", "vip"),
-        ("tags", ["a\nb"]),
-        ("spent", {"x": "y"}),
-        ("failure", {"category": "transient", "message": 7}),
-        ("failure", "odd"),
-        ("original", "{"),
-        ("detail", "a\0b"),
-        ("resolution", {"actor": "ada"}),
-        ("origin", [1]),
-    ],
-)
-def test_a_field_that_no_store_would_have_written_is_refused(field: str, value: object) -> None:
-    """S16, F85: a line is a stranger's text until every field of it is checked."""
-    line = json.dumps({**GOOD, "job": {**GOOD["job"], field: value}}).encode()
-    assert job_of(json.dumps(GOOD).encode()).id == "TRIED00001"
-    [told] = stored(MemoryStore(), [line])
-    assert (told.fate, told.number, told.offset) == ("bad", 1, 0)
-    assert told.reason
-
-
-@pytest.mark.parametrize("line", [b"\xff\n", b"[\n", b"7\n", b"[" * 100_000, b'{"redrive":1}\n'])
-def test_whatever_a_line_is_it_is_told_and_never_raises(line: bytes) -> None:
-    good = line_of(make_job("GOOD000001")).encode() + b"\n"
-    told = list(stored(MemoryStore(), [good, b"\n", line]))
-    assert [(one.number, one.fate) for one in told] == [(1, "added"), (3, "bad")]
-    assert told[1].offset == len(good) + 1
-
-
-def test_a_line_that_is_too_long_is_bad_in_all_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    good = line_of(make_job("GOOD000001")).encode() + b"\n"
-    monkeypatch.setattr(pieces, "LONGEST", len(good) + 1)
-    told = list(stored(MemoryStore(), [b"x" * (len(good) + 4) + b"\n", good]))
-    assert [(one.number, one.fate) for one in told] == [(1, "bad"), (1, "bad"), (2, "added")]
+def test_a_line_of_a_quarantine_file_is_read_again() -> None:
+    line = line_of(every_kind_of_job()[0])
+    kept = json.dumps({"row": 3, "reason": "was bad", "record": line})
+    [result] = take(MemoryStore(), [kept.encode()])
+    assert (result.fate, result.job and result.job.id) == ("added", "TRIED00001")
 
 
 def test_a_line_that_another_program_wrote_anew_is_read_too() -> None:
     """`jq -c` may change the order and the spelling of numbers, not the job."""
     shuffled = json.dumps(dict(reversed(GOOD.items())))
-    assert job_of(shuffled.encode()).payload == (
+    assert job_of(shuffled).payload == (
         '{"price":10.1,"id":9223372036854775809,"e":"é","name":"雪"}'
     )
 

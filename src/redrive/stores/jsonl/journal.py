@@ -15,6 +15,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 
 from redrive.errors import (
     StoreDamaged,
@@ -33,7 +34,7 @@ from redrive.stores.jsonl import lines, recovery
 from redrive.stores.jsonl.lines import Header
 from redrive.stores.jsonl.recovery import Damage, Reading
 from redrive.stores.jsonl.warm import WarmJobs
-from redrive.stores.refusals import check_version
+from redrive.stores.refusals import check_version, importer_of
 
 _BOM = b"\xef\xbb\xbf"
 SYNC_EVERY = 1.0
@@ -205,9 +206,14 @@ class Journal:
             self.reading = Reading(len(first), line.seq - 1, line.seq - 1, (0, first[:80]))
             self.reading.damage.append(Damage(0, len(first)))
         elif raw.strip(b"\0"):
+            place, old = (
+                quote(str(path))
+                for path in (self.place, self.place.with_name(f"old-{self.place.name}"))
+            )
             raise StoreForeign(
-                f"{self.place} is not a Redrive journal: Redrive did not write its first line; "
-                "name another file"
+                f"{self.place} is not a Redrive journal: Redrive did not write its first line; name "
+                f"another file. Nothing was changed. To import it: mv {place} {old} && redrive import "
+                f"{old} --store jsonl:{place} --with {importer_of(os.pread(self.descriptor, 4096, 0))}"
             )
         else:
             self.header = Header("", 0, 0)

@@ -80,7 +80,6 @@ class Redrive:
         actor: str | None = None,
         create: bool = True,
         read_only: bool = False,
-        allow_network: bool = False,
         clock: Clock | None = None,
         rand: Rand = random.random,
         alerts: Alerting | None = None,
@@ -100,7 +99,7 @@ class Redrive:
 
         def opener() -> Store:
             may_make = create and not self.submitter.must_exist
-            flags = {"create": may_make, "read_only": read_only, "allow_network": allow_network}
+            flags = {"create": may_make, "read_only": read_only}
             where = self._where if isinstance(self._where, Store) else self._where()
             return open_store(where, clock=clock, **flags)
 

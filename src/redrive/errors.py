@@ -11,7 +11,7 @@ RedriveError
 │   ├── StoreForeign                  not a Redrive store, or one of another version
 │   ├── StoreReadOnly                 it may be read but not written
 │   ├── StoreFull                     no space, quota or size limit; works again when there is room
-│   ├── StoreBusy                     another process holds the lock; names it
+│   ├── StoreBusy                     another process holds the lock
 │   ├── StoreDamaged                  bytes that were acknowledged are not what they were; has the offset
 │   └── StoreLost                     the file was replaced or cut while it was open, or I/O failed
 ├── AllProvidersFailed (ExceptionGroup)   no provider of a `fallback` answered; has every error

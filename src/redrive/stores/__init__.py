@@ -32,7 +32,6 @@ def open_store(
     create: bool = True,
     read_only: bool = False,
     clock: Clock | None = None,
-    allow_network: bool = False,
 ) -> Store:
     """Open the store a URL names; a bare path is SQLite. Stores are imported only when used."""
     if isinstance(url, Store):
@@ -54,7 +53,6 @@ def open_store(
             clock=clock,
             create=create,
             read_only=read_only,
-            allow_network=allow_network,
         )
     log.info("store %s opened, durability %s", inert(store.url), store.durability)
     return store

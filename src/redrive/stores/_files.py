@@ -24,19 +24,12 @@ from redrive.errors import (
     UsageError,
 )
 from redrive.jobs import logger
-from redrive.payloads.escaping import inert
 
 log = logger.log.getChild("store")
 
 PATIENCE = 30.0  # seconds to wait for another process's lock before giving up
 
-_NETWORK = frozenset(
-    (
-        "9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.rclone",
-        "fuse.s3fs", "fuse.sshfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs",
-        "virtiofs",
-    )
-)  # fmt: skip
+_NETWORK = ("9p", "cifs", "fuse.sshfs", "nfs", "smb")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -50,7 +43,7 @@ def size_of(*places: Path) -> int:
     return total
 
 
-def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
+def prepare(path: Path, *, create: bool) -> Path:
     """Check that a store may live at `path` and give its absolute place; makes the directory.
 
     With `create=False` nothing is made and a missing file is StoreMissing.
@@ -73,7 +66,7 @@ def prepare(path: Path, *, create: bool, allow_network: bool = False) -> Path:
         raise failed(error, place) from error
     else:
         _check_regular(place, found)
-    _check_filesystem(place, allow_network=allow_network)
+    _warn_of_filesystem(place)
     return place
 
 
@@ -105,20 +98,17 @@ def _make_directory(place: Path) -> None:
         raise failed(error, place.parent) from error
 
 
-def _check_filesystem(place: Path, *, allow_network: bool) -> None:
+def _warn_of_filesystem(place: Path) -> None:
     kind = filesystem_of(place.parent)
-    if kind in _NETWORK and not allow_network:
-        raise StoreError(
-            f"{place} is on a network file system ({kind}), where locks and syncs cannot be "
-            "trusted; use a local disk or PostgreSQL, or pass allow_network=True and risk losing jobs"
+    if kind.startswith(_NETWORK):
+        log.warning(
+            "%s is on a network file system (%s), where locks and syncs cannot be trusted; "
+            "use a local disk or PostgreSQL",
+            place,
+            kind,
         )
     if kind == "overlay":
         log.warning("%s is on a container's own layer: ephemeral, gone with the container", place)
-
-
-def is_network(directory: Path) -> bool:
-    """Return True if a directory is on a file system whose locks and syncs cannot be trusted."""
-    return filesystem_of(directory) in _NETWORK
 
 
 def filesystem_of(directory: Path) -> str:
@@ -252,10 +242,9 @@ class FileLock:
         self._descriptor = -1
         self._identity = (0, 0)
         self._pid = 0
-        self._name = b""
 
     def held(self) -> FileLock:
-        """Hold the lock for the length of a `with`; StoreBusy names who holds it too long."""
+        """Hold the lock for the length of a `with`; StoreBusy if another process holds it too long."""
         return self
 
     def __enter__(self) -> None:
@@ -264,10 +253,9 @@ class FileLock:
             # A forked child shares the parent's lock: unlocking here would unlock there.
             self._descriptor = open_private(self.place, os.O_RDWR | os.O_CREAT)
             self._identity = identity_of(self._descriptor)
-            self._pid, self._name = pid, b"%-12d\n" % pid
+            self._pid = pid
         if not self._try():
             self._wait()
-        self._sign()
 
     def __exit__(self, *_: object) -> None:
         if is_still(self._descriptor, self._identity):
@@ -290,34 +278,6 @@ class FileLock:
         self._descriptor = -1
         self._pid = 0
 
-    def _sign(self) -> None:
-        """Write who holds it, for people only: a full disk must not stop us here.
-
-        Written only if it changes: a write would make the next sync of any file here dearer.
-        """
-        try:
-            if os.pread(self._descriptor, len(self._name), 0) != self._name:
-                os.pwrite(self._descriptor, self._name, 0)
-        except OSError:
-            pass
-
-    def _holder(self) -> str:
-        """Return the process that holds it, as the system says, or else as the last holder signed."""
-        _, inode = self._identity
-        try:
-            found = [
-                words[4]
-                for line in Path("/proc/locks").read_text("ascii", "replace").splitlines()
-                if (words := line.split())[1:4:2] == ["FLOCK", "WRITE"]
-                and words[5].endswith(f":{inode}")
-            ]
-            if found and int(found[0]) > 0:
-                return f"{found[0]}{_name_of(found[0])}"
-        except (OSError, ValueError, IndexError):
-            pass
-        signed = os.pread(self._descriptor, 12, 0).decode("ascii", "replace").strip()
-        return signed or "unknown"
-
     def _try(self) -> bool:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -333,18 +293,9 @@ class FileLock:
         while not self._try():
             if time.monotonic() > end:
                 raise StoreBusy(
-                    f"process {self._holder()} has held {self.place} for over {self._patience:g} s; "
-                    "it may be stopped or hang: let it finish, or end it, then repeat. "
+                    f"another process has held {self.place} for over {self._patience:g} s; it may be "
+                    "stopped or hang: find it with `lslocks` or `lsof`, let it finish or end it, then repeat. "
                     "Redrive never breaks a lock"
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 0.01)
-
-
-def _name_of(pid: str) -> str:
-    """Return the name of a process in brackets; its arguments may have secrets in them."""
-    try:
-        name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
-    except OSError:
-        return ""
-    return f" ({inert(name)})"

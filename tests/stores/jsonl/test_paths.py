@@ -182,16 +182,6 @@ def test_a_reader_needs_no_permission_to_write_and_a_writer_is_told_what_it_need
         home.chmod(0o700)
 
 
-def test_a_network_file_system_is_refused_unless_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """T6, F22."""
-    monkeypatch.setattr("redrive.stores._files.filesystem_of", lambda _: "nfs4")
-    with pytest.raises(StoreError, match=r"network file system \(nfs4\)"):
-        JsonlStore(tmp_path / "jobs.jsonl", clock=CLOCK)
-    JsonlStore(tmp_path / "jobs.jsonl", clock=CLOCK, allow_network=True).close()
-
-
 def test_it_says_how_durable_it_is(tmp_path: Path) -> None:
     """F25."""
     store = JsonlStore(tmp_path / "jobs.jsonl", clock=CLOCK)

@@ -1,4 +1,4 @@
-"""Locks of others and a server that says nothing: each wait ends, and says who holds what (F29)."""
+"""Locks of others and a server that says nothing: each wait ends (F29)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import psycopg
 import pytest
 
 import pgkit
@@ -23,7 +22,6 @@ from redrive.jobs.job import State
 from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore, connecting
 from redrive.stores.postgres.address import read_url
-from redrive.stores.postgres.errors import locked
 from stores.contract.verbs import add_one, claim, claim_one, get, move, settle
 
 Opener = Callable[..., PostgresStore]
@@ -33,12 +31,11 @@ ENOUGH = 60.0
 
 
 @contextmanager
-def lock(schema: str, statement: str, **options: Any) -> Iterator[psycopg.Connection[Any]]:
+def lock(schema: str, statement: str) -> Iterator[None]:
     """Somebody else holds a lock: in a transaction that is open meanwhile."""
-    named = {"application_name": "night-report", **options}
-    with pgkit.connect(**named) as connection, connection.transaction(force_rollback=True):
+    with pgkit.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(statement.format(schema=f'"{schema}"'))
-        yield connection
+        yield
 
 
 def ended(work: Callable[[], object]) -> BaseException | None:
@@ -85,20 +82,17 @@ def ended_together(store: PostgresStore, url: str) -> dict[str, BaseException | 
 
 
 @pytest.mark.parametrize("verb", ["submit", "claim", "verify"])
-def test_a_table_that_is_locked_is_waited_for_then_the_holder_is_named(
+def test_a_table_that_is_locked_is_waited_for_then_refused(
     opener: Opener, url: str, schema: str, verb: str
 ) -> None:
     """F29."""
     store = opener(patience=0.1)
     add_one(store, "a")
-    with lock(schema, EXCLUSIVE) as holder:
+    with lock(schema, EXCLUSIVE):
         quick = f"{url}&max_wait=0.1"
         error = ended(lambda: VERBS[verb](store, quick))
         assert isinstance(error, StoreBusy)
-        said = str(error)
-        assert f"pid {holder.info.backend_pid} (night-report, user postgres" in said
-        assert "AccessExclusiveLock on open: LOCK TABLE" in said
-        assert f"pg_terminate_backend({holder.info.backend_pid})" in said
+        assert "see pg_locks and pg_stat_activity, then repeat" in str(error)
     assert ended(lambda: VERBS[verb](store, quick)) is None
 
 
@@ -115,9 +109,7 @@ def test_a_share_lock_stops_writers_only_and_a_settlement_is_kept(
             lambda: settle(store, mine),
             lambda: move(store, "discard", "a"),
         ):
-            error = ended(work)
-            assert isinstance(error, StoreBusy)
-            assert "ShareLock on open" in str(error)
+            assert isinstance(ended(work), StoreBusy)
         assert get(store, "a").state is State.RUNNING
     assert settle(store, mine) is not None
     assert get(store, "a").state is State.COMPLETED
@@ -137,78 +129,6 @@ def test_whichever_table_is_locked_nothing_waits_for_ever(
     assert store.verify().ok
 
 
-def test_a_row_that_is_locked_names_the_holder_of_its_table(opener: Opener, schema: str) -> None:
-    """F29."""
-    store = opener(patience=0.1)
-    add_one(store, "a")
-    with lock(schema, "SELECT FROM {schema}.open FOR UPDATE") as holder:
-        pid = holder.info.backend_pid
-        error = ended(lambda: move(store, "discard", "a"))
-    assert isinstance(error, StoreBusy)
-    assert f"pid {pid} (night-report" in str(error)
-    assert "RowShareLock on open: SELECT FROM" in str(error)
-
-
-def test_nothing_secret_is_told_of_the_holder(opener: Opener, schema: str) -> None:
-    """F29, F104."""
-    store = opener(patience=0.1)
-    with lock(schema, EXCLUSIVE, application_name="job?password=hunter-22&x=1") as holder:
-        holder.execute("SELECT 'hunter-22', current_setting('lock_timeout')")
-        said = str(ended(store.counts))
-    assert "hunter-22" not in said
-    assert "SELECT" in said
-    row = (
-        7,
-        "\x1b[2J",
-        "ada",
-        "active",
-        3.0,
-        "ALTER ROLE ada PASSWORD 'hunter-22'",
-        "m",
-        "jobs",
-        False,
-    )
-    said = str(locked("here", [row]))
-    assert "ALTER ROLE ada …" in said
-    assert "hunter-22" not in said
-    assert "\x1b" not in said
-    for statement, shown in (
-        ("", ""),
-        ("/* hunter-22 */ SELECT 1", ""),
-        ("SET my.token = hunter", "SET my.token"),
-        ("SET my.token TO hunter", "SET my.token TO"),
-        ("DELETE FROM redrive.jobs WHERE id = 'hunter'", "DELETE FROM redrive.jobs"),
-    ):
-        said = str(locked("here", [(7, "psql", "ada", None, None, statement, "m", "jobs", True)]))
-        assert "hunter" not in said
-        assert (f"m on jobs: {shown} …)" if shown else "m on jobs)") in said
-
-
-def test_who_may_not_look_at_others_is_told_what_may_be_seen(
-    opener: Opener, url: str, schema: str
-) -> None:
-    """F29."""
-    user = f"plain_{schema}"
-    store = opener()
-    with pgkit.connect() as owner:
-        owner.execute(
-            f'CREATE ROLE "{user}" LOGIN; GRANT USAGE ON SCHEMA "{schema}" TO "{user}";'
-            f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO "{user}"'
-        )
-    try:
-        plain = url.replace("//postgres@", f"//{user}@") + "&max_wait=0.1"
-        reader = opener(plain, create=False, read_only=True)
-        with lock(schema, EXCLUSIVE) as holder:
-            pid = holder.info.backend_pid
-            error = ended(reader.counts)
-        assert isinstance(error, StoreBusy)
-        assert f"pid {pid} (night-report, user postgres" in str(error)
-        assert reader.counts() == store.counts()
-    finally:
-        with pgkit.connect() as owner:
-            owner.execute(f'DROP OWNED BY "{user}"; DROP ROLE "{user}"')
-
-
 def test_a_submit_in_the_callers_transaction_waits_no_longer_and_leaves_its_limit(
     opener: Opener, schema: str
 ) -> None:
@@ -220,9 +140,9 @@ def test_a_submit_in_the_callers_transaction_waits_no_longer_and_leaves_its_limi
             mine.execute(f"SET LOCAL lock_timeout = '{theirs}'")
             for statement in (SHARE, "LOCK TABLE {schema}.redrive_version"):
                 with lock(schema, statement):
-                    error = ended(lambda: store.add([make_job("a")], within=mine))
-                assert isinstance(error, StoreBusy)
-                assert "night-report" in str(error)
+                    assert isinstance(
+                        ended(lambda: store.add([make_job("a")], within=mine)), StoreBusy
+                    )
                 assert mine.execute(show).fetchone() == (theirs,)
             store.add([make_job("b")], within=mine)
             assert mine.execute(show).fetchone() == (theirs,)

@@ -25,7 +25,6 @@ from redrive.errors import (
     UsageError,
 )
 from redrive.jobs.job import State
-from redrive.stores import _files
 from redrive.stores.sqlite import SqliteStore, opening
 from stores.contract.verbs import add_one, count, found, get
 from stores.sqlite.programs import run
@@ -252,17 +251,12 @@ def test_a_directory_that_may_not_be_written_is_said_and_can_still_be_read() -> 
 def test_less_than_full_durability_is_shown(
     opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T5, F25: asked for, found in SQLite, or found in the file system."""
+    """F25: asked for, or found in SQLite."""
     relaxed = opener(durability="relaxed")
     assert relaxed.durability == "relaxed"
     assert relaxed.verify().facts["durability"] == "relaxed"
     monkeypatch.setattr(opening, "synchronous", lambda _: opening.NORMAL)
     assert opener().durability == "relaxed"
-    monkeypatch.undo()
-    monkeypatch.setattr(_files, "filesystem_of", lambda _: "nfs4")
-    with pytest.raises(StoreError, match="network"):
-        opener()
-    assert opener(allow_network=True).durability == "relaxed"
 
 
 def test_a_closed_store_says_so(store: SqliteStore) -> None:

@@ -64,13 +64,12 @@ class JsonlStore(EngineStore):
         *,
         create: bool = True,
         clock: Clock = SystemClock(),  # noqa: B008 - it has no state
-        allow_network: bool = False,
         patience: float = _files.PATIENCE,
         read_only: bool = False,
     ) -> None:
         super().__init__(clock)
         create = create and not read_only
-        self._place = _files.prepare(Path(path), create=create, allow_network=allow_network)
+        self._place = _files.prepare(Path(path), create=create)
         self.url = f"jsonl:{self._place}"
         self._read_only = read_only
         self._patience = patience

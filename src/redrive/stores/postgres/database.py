@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 import psycopg
-from psycopg.errors import LockNotAvailable, ObjectNotInPrerequisiteState
+from psycopg.errors import ObjectNotInPrerequisiteState
 
 from redrive.errors import StoreError, StoreLost
 from redrive.jobs.clock import Clock
 from redrive.stores.postgres.address import Address
 from redrive.stores.postgres.connecting import LONG, BoundedConnection, connect
-from redrive.stores.postgres.errors import is_passing, locked, translate
+from redrive.stores.postgres.errors import is_passing, translate
 from redrive.stores.postgres.pool import Pool
 from redrive.stores.postgres.tx import Connection, Line, PostgresTx, line_on, queries_for
 from redrive.stores.refusals import check_version
-from redrive.stores.sql.tx import Row
 
 R = TypeVar("R")
 
@@ -169,11 +168,9 @@ class Database:
             effort.pause()
 
     def explained(self, error: Exception) -> Exception:
-        """Return our error for one of the driver's; if a lock was in the way, it names the holders."""
+        """Return our error for one of the driver's."""
         if isinstance(error, ObjectNotInPrerequisiteState):
             return self._other_version(error)
-        if isinstance(error, LockNotAvailable):
-            return locked(self.address.url, self._holders())
         return translate(error, self.address.url)
 
     def _other_version(self, error: Exception) -> Exception:
@@ -183,12 +180,6 @@ class Database:
         except StoreError as found:
             return found
         return translate(error, self.address.url)
-
-    def _holders(self) -> list[Row]:
-        try:
-            return self._lent(lambda tx: tx.all("holders")).answer
-        except (psycopg.Error, StoreError):
-            return []  # then the error names nobody
 
     def _came_true(self, landed: Callable[[PostgresTx, R], bool], answer: R) -> bool:
         """Ask the verb whether its change was made, once the server can be asked again."""

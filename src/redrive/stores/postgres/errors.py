@@ -5,9 +5,6 @@ Its messages name hosts, users and tables, never a password, so they are passed 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 import psycopg
 
 from redrive.errors import (
@@ -21,14 +18,9 @@ from redrive.errors import (
     StoreReadOnly,
     UsageError,
 )
-from redrive.payloads.escaping import inert
-from redrive.payloads.masking import mask_text
-from redrive.stores.sql.tx import Row
 
 _GONE = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04", "08"})
 """The session is over, or the server not ready yet."""
-_WORDS = re.compile(r"\s*(?:[A-Za-z_*][\w.*\"]*\s+){0,2}[A-Za-z_*][\w.*\"]*(?![\w.*\"])")
-"""At most three words of a statement, before anything that may be a value."""
 _AGAIN = frozenset({"40001", "40P01", "55P03", "53300", "40003"})
 """Repeating may help: serialization, deadlock, a lock or a connection that was not to be had."""
 
@@ -60,32 +52,6 @@ def translate(error: Exception, place: str) -> Exception:
     return error
 
 
-def locked(place: str, holders: Sequence[Row]) -> StoreBusy:
-    """Return the error for a lock that was waited for in vain: who holds what, and what to do."""
-    if not holders:
-        return StoreBusy(
-            f"{place} is locked by another session for too long; which one is not known. "
-            "See pg_locks and pg_stat_activity, then repeat"
-        )
-    first = holders[0][0]
-    shown = [row for row in holders if not row[-1] or row is holders[0]]
-    return StoreBusy(
-        f"{place} is locked for too long by {'; '.join(map(_holder, shown))}. Let it finish, or end "
-        f"it with SELECT pg_terminate_backend({first}), then repeat"
-    )
-
-
-def _holder(row: Row) -> str:
-    """Describe a session: of its statement only the first words, of what it calls itself nothing secret."""
-    pid, program, user, state, seconds, statement, mode, table, _ = row
-    who = [mask_text(str(program or "no application_name"))[:60], f"user {user}"]
-    if seconds is not None:
-        who.append(f"{state} for {seconds:.0f} s")
-    words = _WORDS.match(statement or "")
-    message = f": {' '.join(words[0].split())} …" if words and words[0] else ""
-    return inert(f"pid {pid} ({', '.join(who)}; {mode} on {table}{message})")
-
-
 def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
     code, message = code_of(error), _message(error)
     match code[:2], code:
@@ -106,7 +72,10 @@ def _from_driver(error: psycopg.Error, place: str) -> RedriveError:
         case ("XX", "XX001" | "XX002"):
             return StoreDamaged(f"{place} is damaged ({message}); restore a backup of the database")
         case ("40" | "55" | "53", _) | (_, "57014"):
-            return StoreBusy(f"others lock {place} for too long ({message}); wait and repeat")
+            return StoreBusy(
+                f"other sessions lock {place} for too long ({message}); see pg_locks and "
+                "pg_stat_activity, then repeat"
+            )
         case ("58", _):
             return StoreLost(f"the server of {place} could not read or write ({message})")
         case ("0A", _) if "recovery" in message:

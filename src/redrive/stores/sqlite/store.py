@@ -57,14 +57,11 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
         *,
         create: bool = True,
         clock: Clock = SystemClock(),  # noqa: B008 - it has no state
-        allow_network: bool = False,
         patience: float = _files.PATIENCE,
         read_only: bool = False,
         durability: Literal["full", "relaxed"] = "full",
     ) -> None:
-        place = _files.prepare(
-            Path(path), create=create and not read_only, allow_network=allow_network
-        )
+        place = _files.prepare(Path(path), create=create and not read_only)
         self.url = opening.url_of(place)
         self._clock = clock
         self._name = os.urandom(8).hex()
@@ -86,13 +83,10 @@ class SqliteStore(SqlLists, SqlActions, SqlNotes):
         weakref.finalize(self, self._file.give_up)
 
     def _found_durability(self, asked: Literal["full", "relaxed"]) -> Durability:
-        """Promise no more than what the file system and SQLite were found to keep."""
-        place = self._file.place
-        if asked == "relaxed" or _files.is_network(place.parent):
-            return "relaxed"
-        if self._file.settings.read_only:
-            return "full"
-        return "full" if self._file.synchronous() >= opening.FULL else "relaxed"
+        """Promise no more than what SQLite was found to keep."""
+        if asked == "full" and not self._file.settings.read_only:
+            return "full" if self._file.synchronous() >= opening.FULL else "relaxed"
+        return asked
 
     def _write(
         self,

@@ -92,24 +92,3 @@ INSERT INTO {schema}.redrive_version (version, at) VALUES (%s, %s)
 -- name: durability -- The settings that decide whether a commit survives a power cut.
 SELECT current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit')
-
--- name: holders -- Who holds locks on our tables, those in the way of most first, and whether they wait
--- for a lock themselves: then they are most likely victims too. A row lock shows as a lock of the row's
--- table. Names no table of ours, so it waits for no lock.
-SELECT a.pid, a.application_name, a.usename, a.state,
-    extract(epoch FROM clock_timestamp() - a.xact_start)::float8,
-    left(a.query, 200), l.mode, l.relname, a.wait_event_type IS NOT DISTINCT FROM 'Lock' AS waits
-FROM (
-    SELECT DISTINCT ON (pid) pid, mode, relname, weight FROM (
-        SELECT pid, mode, relname, array_position(
-            ARRAY['AccessShareLock', 'ShareUpdateExclusiveLock', 'RowShareLock', 'RowExclusiveLock',
-                'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'], mode
-        ) AS weight
-        FROM pg_locks JOIN pg_class AS c ON c.oid = relation
-        WHERE locktype = 'relation' AND granted AND pid <> pg_backend_pid()
-            AND relnamespace = to_regnamespace('{schema}') AND relkind IN ('r', 'v')
-    ) AS held
-    ORDER BY pid, weight DESC, relname
-) AS l JOIN pg_stat_activity AS a USING (pid)
-ORDER BY waits, weight < 3, weight < 5, a.xact_start, pid
-LIMIT 3

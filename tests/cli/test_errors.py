@@ -103,16 +103,6 @@ def test_a_mistake_of_ours_is_shown_whole_but_harmless(
     assert "\x1b" not in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("staus", "status"), ("dql", "dlq"), ("detial", "detail"), ("retyr", "retry")],
-)
-def test_a_wrong_command_suggests_the_near_one(empty: Shop, typed: str, meant: str) -> None:
-    result = empty.run(typed)
-    assert result.exit_code == 2
-    assert f"`redrive {meant}`" in result.stderr
-
-
 def test_every_help_starts_with_three_examples() -> None:
     commands = [[], *([command] for command in root.list_commands(None))]  # type: ignore[arg-type]
     assert len(commands) > 15

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
-from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
 
 import click
 
@@ -16,14 +17,10 @@ from redrive.cli.output import plural
 from redrive.cli.runs import view_of
 from redrive.desk import waits
 from redrive.desk.desk import Desk
-from redrive.jobs.durations import words
 from redrive.runs.run_records import Counts, Run
 
 _EVERY = 0.5  # seconds between two reads of the run
 _WAITS_EVERY = 5.0  # seconds between two questions what a run waits for
-_WINDOW = 30.0  # seconds of which the rate is the average
-_STILL = 10.0  # seconds without an end after which a run stands still
-_BAR = 24  # columns of the bar, at most
 
 
 def follow(cli: Cli, desk: Desk, run: Run) -> None:
@@ -31,7 +28,6 @@ def follow(cli: Cli, desk: Desk, run: Run) -> None:
     try:
         run = _watched(cli, desk, run)
     except KeyboardInterrupt:
-        clear()
         cli.say(f"detached: {run.id} continues. To stop it: redrive run {run.id} pause (or cancel)")
         raise click.exceptions.Exit(INTERRUPTED) from None
     cli.show(view_of(desk, run), then=_next(run))
@@ -53,108 +49,65 @@ def _code(run: Run) -> int:
 
 
 def _watched(cli: Cli, desk: Desk, run: Run) -> Run:
-    reported, pace = time.monotonic(), Pace()
     printed, asked = set[str](), -_WAITS_EVERY
     in_canary = run.spec.canary > 0 and not run.passed
-    while not (run := desk.runs.get(run)).is_over:
-        now = time.monotonic()
-        pace.saw(now, 0 if run.counts is None else run.counts.ended)
-        if in_canary and run.passed:
-            in_canary = False
-            clear()
-            cli.say(f"the canary of {plural(run.spec.canary, 'job')} succeeded; the others follow")
-        is_due = now - asked >= _WAITS_EVERY
-        asked = now if is_due else asked
-        for text in waits.of_run(desk, run) if is_due else ():
-            what = text.partition(" for ")[0]  # how long is another number each time
-            if what not in printed:
-                printed.add(what)
-                clear()
-                cli.say(text)
-        if _may_draw(cli):
-            _draw(line_of(run, pace.speed, shutil.get_terminal_size().columns, pace.still))
-        elif now - reported >= REPORT_EVERY and not cli.quiet:
-            reported = now
-            cli.say(line_of(run, pace.speed, 0, pace.still))
-        time.sleep(_EVERY)
-    clear()
+    with _bar(cli) as show:
+        while not (run := desk.runs.get(run)).is_over:
+            show(run)
+            now = time.monotonic()
+            if in_canary and run.passed:
+                in_canary = False
+                number = plural(run.spec.canary, "job")
+                cli.say(f"the canary of {number} succeeded; the others follow")
+            is_due = now - asked >= _WAITS_EVERY
+            asked = now if is_due else asked
+            for text in waits.of_run(desk, run) if is_due else ():
+                what = text.partition(" for ")[0]  # how long is another number each time
+                if what not in printed:
+                    printed.add(what)
+                    cli.say(text)
+            time.sleep(_EVERY)
     return run
 
 
-def _may_draw(cli: Cli) -> bool:
-    """Return True if a progress bar is wanted and can be drawn."""
-    static = os.environ.get("CI") or os.environ.get("TERM") == "dumb"
-    return sys.stderr.isatty() and not static and not cli.quiet
+@contextmanager
+def _bar(cli: Cli) -> Generator[Callable[[Run], None]]:
+    """Yield a function that shows a run: in a bar, or where none can be drawn every ten seconds."""
+    static = os.environ.get("CI") or os.environ.get("TERM") == "dumb" or cli.quiet
+    if static or not sys.stderr.isatty() or find_spec("rich") is None:
+        reported = time.monotonic()
+
+        def show(run: Run) -> None:
+            nonlocal reported
+            if time.monotonic() - reported >= REPORT_EVERY and not cli.quiet:
+                reported = time.monotonic()
+                cli.say("{} of {} jobs: {}".format(*_progress(run)))
+
+        yield show
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    ends = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
+    keys = TextColumn("Ctrl-C detaches")
+    with Progress(*ends, keys, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+
+        def draw(run: Run) -> None:
+            over, total, text = _progress(run)
+            bar.update(task, completed=over, total=total, description=f"{run.id} {text}")
+
+        yield draw
 
 
-class Pace:
-    """How fast the jobs of a run end, from what ended in the last seconds."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
-        self._changed = 0.0
-
-    def saw(self, now: float, done: int) -> None:
-        """Take note that so many jobs have ended at this second."""
-        if not self._seen or done != self._seen[-1][1]:
-            self._changed = now
-        self._seen.append((now, done))
-        while now - self._seen[1 % len(self._seen)][0] >= _WINDOW:
-            self._seen.popleft()
-
-    @property
-    def speed(self) -> float:
-        """Jobs a second in the last half minute."""
-        (first, before), (now, done) = self._seen[0], self._seen[-1]
-        return max(0, done - before) / max(now - first, _EVERY)
-
-    @property
-    def still(self) -> float:
-        """For how many seconds none has ended, if that is longer than usual; else 0."""
-        now = self._seen[-1][0]
-        usual = 3 / self.speed if self.speed else 0.0
-        seconds = now - self._changed
-        return seconds if seconds >= max(_STILL, usual) else 0.0
-
-
-def line_of(run: Run, speed: float, width: int, still: float = 0.0) -> str:
-    """Return the progress of a run in one line; with a width it has a bar and is shortened to fit."""
+def _progress(run: Run) -> tuple[int, int, str]:
+    """Return how many jobs of how many have ended, and how."""
     counts = run.counts or Counts()
-    over = run.total - counts.waiting - counts.working
-    share = over / run.total if run.total else 1.0
     parts = [f"{counts.succeeded:,} ok", f"{counts.failed:,} failed again"]
     if counts.failing:
         parts.append(f"{counts.failing:,} to be tried again")
     if run.phase != "live":
         parts.append(run.phase)
-    elif still:
-        parts.append(f"none ended for {words(still)}")
-    elif speed > 0:
-        parts.append(f"{speed:.1f}/s")
-        if ahead := counts.waiting + counts.untried:
-            parts.append(f"{words(ahead / speed)} left")
-    if run.phase == "live" and run.spec.canary and not run.passed:
+    elif run.spec.canary and not run.passed:
         parts.append("canary")
-    text = f"{share:4.0%}  {' · '.join(parts)}"
-    if not width:
-        return f"{run.id} {text}"
-    size = min(_BAR, width - len(run.id) - len(text) - 3)
-    full = round(share * max(0, size))
-    bar = f"{'━' * full}{'─' * (size - full)} " if size > 0 else ""
-    line = f"{run.id} {bar}{text}"
-    whole = f"{line}  (Ctrl-C detaches)"
-    if len(whole) < width:
-        return whole
-    return line if len(line) < width else f"{line[: width - 2]}…"
-
-
-def _draw(line: str) -> None:
-    sys.stderr.write(f"\r\x1b[2K{line}")
-    sys.stderr.flush()
-
-
-def clear() -> None:
-    """Remove the bar."""
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        sys.stderr.write("\r\x1b[2K")
-        sys.stderr.flush()
+    return run.total - counts.waiting - counts.working, run.total, " · ".join(parts)

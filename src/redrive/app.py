@@ -198,7 +198,7 @@ class Redrive:
             already_done=already_done,
             formerly=formerly,
         )(made.poster(courier))
-        return made.made(registered, courier)
+        return made.Endpoint(registered, courier)
 
     def capture(
         self,

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from redrive import config
 from redrive.context import current
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.delivery.wire import Reply
-from redrive.errors import BadPayload, UsageError
+from redrive.errors import UsageError
 from redrive.payloads.strict_json import Json
 
 if TYPE_CHECKING:
     from redrive.handler import Handler, Tried
     from redrive.jobs.job import Job
     from redrive.policies.policy import Policy
-    from redrive.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,46 +59,6 @@ def poster(courier: Courier) -> Callable[[Json], Reply]:
         return courier.deliver(body, ident=job.key, key=job.key if is_given else None)
 
     return post
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """Lets an endpoint accept hooks, whose payload has `hook` and `endpoint` instead of `body`.
-
-    A hook for another URL is refused: it must not be sent to the wrong receiver.
-    """
-
-    name: str
-    url: str = field(repr=False)
-
-    def __call__(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the endpoint."""
-        if values.keys() != {"hook", "endpoint"}:
-            return values
-        if values["endpoint"] != self.url:
-            host = urlsplit(str(values["endpoint"])).netloc
-            msg = (
-                f"this hook is for another URL (host {host!r:.100}) than that of endpoint {self.name!r}; "
-                'to send it to this endpoint, edit the job to {"body": …}; else use another handler'
-            )
-            raise BadPayload(msg, field="$.endpoint")
-        return {"body": values["hook"]}
-
-
-def made(handler: Handler[[Json], Reply], courier: Courier) -> Endpoint:
-    """Return an endpoint for a registered handler; it runs hooks too, as with `formerly="hook.post"`."""
-    handler.entry.arguments.adapt = Hooks(handler.name, courier.url)
-    return Endpoint(handler, courier)
-
-
-def urls(registry: Registry) -> dict[str, str]:
-    """Return the URLs of the endpoints of a program, by every name that their jobs may carry."""
-    return {
-        name: adapt.url
-        for entry in registry
-        if isinstance(adapt := entry.arguments.adapt, Hooks)
-        for name in (entry.name, *entry.formerly)
-    }
 
 
 def courier_of(name: str, settings: EndpointSettings) -> Courier:

@@ -73,13 +73,6 @@ def worker_of(holder: str) -> str:
     return holder.rpartition("/")[0] or holder
 
 
-def id_of(moment: float, name: str) -> str:
-    """Make the id of something that happened elsewhere: for one moment and name always the same."""
-    milliseconds = min(max(0, int(moment * 1000)), (1 << 48) - 1)
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return _text((milliseconds << _RANDOM_BITS) | int.from_bytes(digest[: _RANDOM_BITS // 8]))
-
-
 def named_id(name: str) -> str:
     """Make the id of something that has a name elsewhere: for one name always the same."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()

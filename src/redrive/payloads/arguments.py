@@ -48,8 +48,6 @@ class Arguments:
         )
         self.renamed = checked_renames(renamed or {}, self._names, name)
         """Former names of parameters, under which arguments may be stored, and their names now."""
-        self.adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-        """Turns a payload of another shape into the arguments; raises BadPayload if it cannot."""
 
     @cached_property
     def hints(self) -> dict[str, object]:
@@ -110,10 +108,7 @@ class Arguments:
 
     def load(self, payload: str, *, stored: bool = True) -> dict[str, object]:
         """Return the keyword arguments of a payload; BadPayload if they do not fit, or no longer."""
-        values = strict_json.loads(payload)
-        if self.adapt is not None:
-            values = self.adapt(values)
-        values = self.by_present_names(values)
+        values = self.by_present_names(strict_json.loads(payload))
         if not self._fit(values.keys()):
             raise BadPayload(self._unfit(values.keys(), stored=stored))
         rich, names, rest = self._rich, self._names, self._rest
@@ -153,9 +148,7 @@ class Arguments:
 
     @property
     def shape(self) -> dict[str, object]:
-        """The names it takes, for the note of a worker; `fits` reads it. Empty if it adapts payloads."""
-        if self.adapt is not None:
-            return {}
+        """The names it takes, for the note of a worker; `fits` reads it."""
         takes = {} if self._rest else {"takes": sorted(self._names)}
         renamed = {"renamed": dict(self.renamed)} if self.renamed else {}
         return {"needs": sorted(self._needed), **takes, **renamed}
@@ -169,7 +162,7 @@ class Arguments:
             names = frozenset(strict_json.loads(payload))
         except BadPayload:
             return None
-        return None if self.adapt is not None or fits(self.shape, names) else names
+        return None if fits(self.shape, names) else names
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:

@@ -85,12 +85,6 @@ def _split(url: str) -> tuple[str, str]:
     raise UsageError(f"{shown(url)!r} is not the URL of a store; use one of: {_KNOWN}")
 
 
-def place_of(url: str) -> Path | None:
-    """Return the file that a URL names; None if it names none, such as a server."""
-    scheme, rest = _split(url)
-    return None if scheme in {"memory", "postgresql"} else _path(rest, url)
-
-
 def _path(rest: str, url: str) -> Path:
     """Read sqlite:PATH and plain paths; refuse slashes of which nobody knows what they mean."""
     if rest.startswith("//"):

@@ -18,10 +18,13 @@ from redrive.jobs.logger import log
 from redrive.jobs.reports import EventKind
 from redrive.payloads import masking, strict_json
 from redrive.payloads.arguments import Arguments
+from redrive.payloads.escaping import DRIVING
 from redrive.policies.policy import Policy
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-_LANE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}")
+_LONGEST_NAME, _LONGEST_LANE = 64, 128
+UNFIT = rf"""\s:"'*,|(){DRIVING}"""
+"""What no name may have, as a set of a regular expression: what selectors need and nobody can see."""
+_UNFIT = re.compile(f"[{UNFIT}]")
 
 
 Isolation = Literal["thread", "process"]
@@ -258,12 +261,39 @@ def _is_method(function: Callable[..., object]) -> bool:
 
 
 def check_name(name: str) -> str:
-    """Refuse a name that could not safely stand in a file, a log line or a URL."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    """Refuse a name that could not safely stand in a selector, a command, a log line or a URL."""
+    if not _is_name(name, _LONGEST_NAME):
         hint = '; write @app.handler("name")' if callable(name) else ""
-        msg = f"a name must be 1 to 64 of A-Z a-z 0-9 . _ -, no dot first; found {name!r}{hint}"
+        msg = f"a name must be 1 to {_LONGEST_NAME} {_RULE}; found {name!r}{hint}"
         raise UsageError(msg)
     return name
+
+
+def check_lane(lane: str) -> str:
+    """Refuse a lane's name like a handler's; a colon may stand in it."""
+    if not isinstance(lane, str) or not _is_name(lane.replace(":", "_"), _LONGEST_LANE):
+        msg = f"a lane must be 1 to {_LONGEST_LANE} {_RULE} (a colon may); found {lane!r}"
+        raise UsageError(msg)
+    return lane
+
+
+_RULE = """printable characters; space : " ' * , | ( ) may not be in it, nor - begin it"""
+
+
+def _is_name(name: object, most: int) -> bool:
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= most
+        and name[0] != "-"
+        and name not in {".", ".."}  # a browser would take them out of a URL
+        and not _UNFIT.search(name)
+    )
+
+
+def fitted_name(text: str) -> str:
+    """Make a name of any text: what may not be in a name becomes `_`."""
+    fit = _UNFIT.sub("_", text)[:_LONGEST_NAME]
+    return fit if _is_name(fit, _LONGEST_NAME) else f"_{fit[1:]}"
 
 
 def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -275,14 +305,6 @@ def check_isolation(isolation: Isolation | None) -> None:
     """Refuse any value but "thread", "process" and None."""
     if isolation is not None and isolation not in get_args(Isolation):
         raise UsageError(f"isolation must be 'thread' or 'process'; found {isolation!r}")
-
-
-def check_lane(lane: str) -> str:
-    """Refuse a lane's name like a handler's; a colon may stand in it."""
-    if not isinstance(lane, str) or not _LANE.fullmatch(lane):
-        msg = f"a lane must be 1 to 128 of A-Z a-z 0-9 . _ : - and not start with a dot; found {lane!r}"
-        raise UsageError(msg)
-    return lane
 
 
 def check_key(key: str | None) -> str | None:

@@ -297,18 +297,6 @@ def test_a_captured_failure_whose_key_is_taken_goes_up_itself(app: Redrive) -> N
     assert "the key 'row-1' already stands for job" in raised.value.__notes__[0]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", ".hidden", "../../x", "a b", "nul\0", "\u202ertl", "a" * 65, "'; DROP", "a/b", None, 7],
-)
-def test_a_handler_name_must_be_safe_everywhere(app: Redrive, name: Any) -> None:
-    """F80."""
-    with pytest.raises(UsageError, match="name"):
-
-        @app.handler(name)
-        def function() -> None: ...
-
-
 def test_two_handlers_of_one_name_are_refused_and_say_which(app: Redrive) -> None:
     @app.handler("one", formerly="uno")
     def first() -> None: ...

@@ -216,14 +216,16 @@ def test_r_summaries_7_a_name_that_needs_quotes_is_refused(service: Service, nam
     assert "cannot be a view's name" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["it's", "a b", "", "*", "{x}"])
+@pytest.mark.parametrize("name", ["it's", "a b", "", "*"])
 def test_r_summaries_7_what_no_handler_is_called_is_refused(service: Service, name: str) -> None:
     result = service.run("init", "--view", "q", "--handler", name)
     assert result.exit_code == 2
     assert "a name must be" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["it's", "$$; DROP TABLE articles; $$", "\\'", "{view} %s", "é\n"])
+@pytest.mark.parametrize(
+    "name", ["it's", "$$; DROP TABLE articles; $$", "\\'", "{view} %s", "é\n", "注文.作成"]
+)
 def test_r_summaries_7_no_text_becomes_sql(empty: str, name: str) -> None:
     """Whatever the caller let through, it is a value."""
     store = PostgresStore(empty)

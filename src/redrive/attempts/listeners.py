@@ -94,7 +94,10 @@ def registrar(
 
     def register(function: Callable[[Event], R]) -> Callable[[Event], R]:
         checks.function(function, "a listener")
-        name = check_name(PREFIX + check_name(settings.get("name", function.__name__)))
+        called = settings.get("name", function.__name__)
+        if called == "<lambda>":
+            raise UsageError('name the listener: app.on("died", name="mirror"); found <lambda>')
+        name = check_name(PREFIX + check_name(called))
         listener = Listener(function, settings.get("reveal", False))
         entry = Entry(
             name=name,

@@ -51,7 +51,8 @@ def sign(
         **({"blocked": blocked} if blocked else {}),
         **({"slots": slots} if slots else {}),
     }
-    runtime.store.note(WORKER + runtime.holder, json.dumps(value), expires_in=lasts)
+    text = json.dumps(value, ensure_ascii=False)
+    runtime.store.note(WORKER + runtime.holder, text, expires_in=lasts)
     runtime.counters.write(runtime.store)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import threading
 import time
 from collections import Counter
@@ -37,14 +36,13 @@ from redrive.jobs.clock import Clock
 from redrive.jobs.job import Category, Job, State
 from redrive.payloads import masking
 from redrive.policies import presets
-from redrive.registry import Entry
+from redrive.registry import Entry, fitted_name
 from redrive.strategies import Rand, RetryStrategy, exponential
 from redrive.submission import Options
 
 __all__ = ["EventStatus", "ResilientEventStream", "get_resilient_stream"]
 
 _LONGEST = 500  # characters of a type, a source, a tag; what is longer is cut
-_UNFIT = re.compile(r"^\.|[^A-Za-z0-9._-]")
 _HEARD = {
     "retried": "a person retried it",
     "succeeded": "it succeeded when it was run again",
@@ -279,7 +277,7 @@ class ResilientEventStream:
             _check(
                 isinstance(event_type, str) and event_type, "event_type must be a text", event_type
             )
-            return Entry.unregistered(_UNFIT.sub("_", event_type)[:64])
+            return Entry.unregistered(fitted_name(event_type))
         _check(
             action.chosen == Options(), "an event cannot use the options of a handler", action.name
         )

@@ -107,7 +107,8 @@ class Lanes:
         action = self._log.action("pause", check_lane(lane), reason, actor)
         store = self._backend.store
         value = {"by": action.actor, "reason": action.reason, "since": store.now()}
-        store.note(PAUSE + lane, json.dumps(value), expires_in=seconds, durable=True)
+        text = json.dumps(value, ensure_ascii=False)
+        store.note(PAUSE + lane, text, expires_in=seconds, durable=True)
         store.record(action)
         self._backend.bus.emit(Event("paused", detail=lane))
         return action

@@ -160,7 +160,8 @@ def _named(match: re.Match[str]) -> Term:
         name = name.lower()
         if unknown := unknown_filter(match["raw"]):
             raise UsageError(unknown)
-    sign, value = ("", value) if quoted else _signed(value)
+    is_plain = quoted or name in {"handler", "lane"}  # whose names may begin like a comparison
+    sign, value = ("", value) if is_plain else _signed(value)
     values = (value,) if quoted or name == "text" else tuple(value.split(","))
     if not all(text.strip() for text in values) or name == "payload.":
         msg = f"{match['raw']!r} is empty, which would select every job: add a value or remove it"

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from redrive.desk import lists, shapes
+from redrive.registry import UNFIT
 
 PAGE, MOST = 50, 200  # how many entries a page has by default, and at most
 _YEAR = 366 * 86_400.0
@@ -28,11 +29,12 @@ def _text(most: int, about: str = "a text", *, least: int = 0, pattern: str = NO
 ReasonText = Annotated[str, _text(1000, "why; kept in the audit log")]
 Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many")]
 _RATE = "the most jobs per time: 20/s, 30/m"
-_PLAIN = "letters, digits, dots, dashes, underscores"
-_NAME = rf"^[A-Za-z0-9_-][A-Za-z0-9._-]*{END}"
-_LANE = rf"^[A-Za-z0-9_-][A-Za-z0-9._:-]*{END}"
-Name = Annotated[str, _text(64, _PLAIN, least=1, pattern=_NAME)]
-Lane = Annotated[str, _text(128, f"{_PLAIN}, colons", least=1, pattern=_LANE)]
+_NAMED = "printable, without space : \" ' * , | ( )"
+_UNFIT = UNFIT.replace("\ud800-\udfff", "")  # which no JSON can have
+_NAME = rf"^(?!-|\.\.?{END})[^{_UNFIT}]+{END}"
+_LANE = rf"^(?!-|\.\.?{END})[^{_UNFIT.replace(':', '')}]+{END}"
+Name = Annotated[str, _text(64, _NAMED, least=1, pattern=_NAME)]
+Lane = Annotated[str, _text(128, f"{_NAMED}; colons may be", least=1, pattern=_LANE)]
 RunName = Annotated[str, _text(10, "such as R12", pattern=rf"^[Rr]?[0-9]{{1,9}}{END}")]
 _ID = rf"^[0-9A-Za-z_-]+{END}"
 _VISIBLE = rf"^[^\u0000]*[^\s\u0000][^\u0000]*{END}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -74,7 +75,11 @@ class Server:
             path: {method: partial(self._answer, route) for method, route in routes.items()}
             for path, routes in by_path.items()
         }
-        paths = [Path(path, _Place(methods)) for path, methods in handlers.items()]
+        # A name may have a slash in it.
+        paths = [
+            Path(re.sub(r"{(lane|channel)}", r"{\1:path}", path), _Place(methods))
+            for path, methods in handlers.items()
+        ]
         self._router = Router(paths, redirect_slashes=False, default=self._nowhere)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
@@ -260,6 +260,7 @@ def read_notice(value: str) -> dict[str, Any]:
     try:
         key, names = cast("tuple[Any, Any]", json.loads(unquote(value)))
         values = {name: checked(text, PATH[name], name) for name, text in names.items()}
-        return {"key": key, "values": values, "undo": UNDO.get(key, "").format(**values)}
+        quoted = {name: quote(text, safe="") for name, text in values.items()}
+        return {"key": key, "values": values, "undo": UNDO.get(key, "").format(**quoted)}
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, Problem):
         return {}

@@ -6,7 +6,6 @@ Times without a zone are local times; for a file of another machine, set TZ=Asia
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 from redrive.desk.importing import BadRow, each
 from redrive.jobs.ids import named_id
 from redrive.jobs.job import Category
+from redrive.registry import fitted_name
 
 Row = dict[str, Any]
 Rows = Iterator[Row | BadRow | None]
-_UNFIT = re.compile(r"""[\s:"'*,|()]|^-""")
 
 
 def _time(value: Any) -> Any:
@@ -134,7 +133,7 @@ def events(rows: Iterable[Row]) -> Rows:
         error = row["error_info"] or {}
         return {
             "key": row["event_id"],
-            "handler": _UNFIT.sub("_", row["event_type"]),
+            "handler": fitted_name(row["event_type"]),
             "payload": row.get("data") or {},
             "attempts": ((row.get("retry_info") or {}).get("count") or 0) + 1,
             "error": error.get("message"),

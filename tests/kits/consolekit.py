@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 import httpx
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from redrive import Redrive
 from redrive.web import asgi
@@ -25,15 +27,20 @@ TOKENS = [
 class Visitor:
     """Somebody with a browser of their own."""
 
-    def __init__(self, app: Redrive, token: str | None = ACT, **settings: Any) -> None:
-        self.app = app
-        self.site = asgi(app, **{"tokens": TOKENS, **settings})
+    def __init__(
+        self, app: Redrive, token: str | None = ACT, root: str = "", **settings: Any
+    ) -> None:
+        self.app, self.root = app, root
+        self.site: Any = asgi(app, **{"tokens": TOKENS, **settings})
         self.cookies = httpx.Cookies()
+        if root:
+            self.site = Starlette(routes=[Mount(root, self.site)])
         if token is not None:
             assert self.sign_in(token).status_code == 303
 
     def ask(self, method: str, path: str, **said: Any) -> httpx.Response:
-        headers = {"accept": "text/html", **said.pop("headers", {})}
+        headers = httpx.Headers(said.pop("headers", {}))
+        headers.setdefault("accept", "text/html")
 
         async def go() -> httpx.Response:
             transport = httpx.ASGITransport(self.site, raise_app_exceptions=True)
@@ -48,21 +55,24 @@ class Visitor:
 
     def sign_in(self, token: str, **more: str) -> httpx.Response:
         data = {"token": token, **more}
-        return self.ask("POST", "/sign-in", data=data, headers={"origin": BASE})
+        return self.ask("POST", f"{self.root}/sign-in", data=data, headers={"origin": BASE})
 
     def page(self, path: str, status: int = 200) -> Page:
         answer = self.ask("GET", path)
         assert answer.status_code == status, answer.text
         return Page(answer.text)
 
-    def send(self, path: str, *, csrf: str | None = None, **fields: Any) -> httpx.Response:
+    def send(
+        self, path: str, *, csrf: str | None = None, headers: Any = (), **fields: Any
+    ) -> httpx.Response:
         """Send a form, with the word of this session unless another is given."""
-        word = self.csrf() if csrf is None else csrf
-        data = {"csrf": word, **fields}
-        return self.ask("POST", path, data=data, headers={"origin": BASE})
+        word = self.csrf(headers) if csrf is None else csrf
+        more = [("origin", BASE), *httpx.Headers(headers).multi_items()]
+        return self.ask("POST", path, data={"csrf": word, **fields}, headers=more)
 
-    def csrf(self) -> str:
-        found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.ask("GET", "/groups").text)
+    def csrf(self, headers: Any = ()) -> str:
+        html = self.ask("GET", f"{self.root}/groups", headers=headers).text
+        found = re.search(r'name="csrf" value="([0-9a-f]+)"', html)
         return found[1] if found else ""
 
 

@@ -13,7 +13,7 @@ from consolekit import Visitor
 from redrive import Redrive
 from redrive.web.console.pages import VERBS
 from shopkit import name
-from webkit import ACT, BASE, READ
+from webkit import BASE, READ
 
 CANARY = "<img src=x onerror=alert(1)>"
 
@@ -42,31 +42,28 @@ def test_activity_says_who_did_what_and_why(busy: Redrive) -> None:
     assert page.html.count('class="day"') == 1
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+def test_activity_is_filtered_by_its_address(busy: Redrive) -> None:
+    visitor = Visitor(busy)
+    for query, found in (
         ("actor=mira", ["retry"]),
         ("verb=note", ["note"]),
         ("target=G1", ["note"]),
         ("since=1h", ["pause", "retry", "note"]),
         ("actor=&verb=&since=&target=", ["pause", "retry", "note"]),
         ("actor=mira&verb=note", []),
-    ],
-)
-def test_activity_is_filtered_by_its_address(busy: Redrive, query: str, found: list[str]) -> None:
-    visitor = Visitor(busy)
-    page = visitor.page(f"/activity?{query}")
-    verbs = [re.findall(r"<span[^>]*>(\w+)</span>", row)[0] for row in rows(page.html)]
-    assert verbs == found
-    lines = visitor.ask("GET", f"/activity/export?{query}")
-    assert [json.loads(line)["verb"] for line in lines.text.splitlines()] == found
-    assert "attachment" in lines.headers["content-disposition"]
-    assert "hunter2222" not in lines.text
-
-
-@pytest.mark.parametrize("name", ["actor", "verb", "target"])
-def test_a_filter_that_not_every_store_can_read_is_refused(busy: Redrive, name: str) -> None:
-    assert "pattern" not in Visitor(busy).page(f"/activity?{name}=%00", 400).html
+    ):
+        page = visitor.page(f"/activity?{query}")
+        verbs = [re.findall(r"<span[^>]*>(\w+)</span>", row)[0] for row in rows(page.html)]
+        assert verbs == found
+        lines = visitor.ask("GET", f"/activity/export?{query}")
+        assert [json.loads(line)["verb"] for line in lines.text.splitlines()] == found
+        assert "attachment" in lines.headers["content-disposition"]
+        assert "hunter2222" not in lines.text
+    for odd in ("actor=%00", "verb=%00", "target=%00", "since=odd"):
+        assert visitor.page(f"/activity?{odd}", 400).all("h1")
+    stranger = Visitor(busy, None)
+    for path in ("/activity", "/activity/export"):
+        assert stranger.ask("GET", path).status_code == 303
 
 
 def test_activity_is_paged(busy: Redrive) -> None:
@@ -78,17 +75,6 @@ def test_activity_is_paged(busy: Redrive) -> None:
     assert "verb=note" in older
     assert len(rows(first.html)) + len(rows(visitor.page(older).html)) == 61
     assert "redrive log --verb note" in first.text
-
-
-def test_activity_is_refused_to_strangers(busy: Redrive) -> None:
-    stranger = Visitor(busy, None)
-    assert stranger.ask("GET", "/activity").status_code == 303
-    assert stranger.ask("GET", "/activity/export").status_code == 303
-    assert Visitor(busy).page("/activity?since=odd", 400).all("h1")
-
-
-def test_nothing_was_done_yet(app: Redrive) -> None:
-    assert "No actions yet" in Visitor(app).page("/activity").text
 
 
 def test_every_verb_of_the_audit_log_can_be_chosen() -> None:
@@ -124,30 +110,7 @@ def test_a_language_needs_no_session_but_a_page_of_ours(app: Redrive) -> None:
         (BASE, "xx", 400),
         ("http://evil.example", "ja", 403),
     ):
-        answer = stranger.ask(
-            "POST", "/language", data={"language": language}, headers={"origin": origin}
-        )
+        data, headers = {"language": language}, {"origin": origin}
+        answer = stranger.ask("POST", "/language", data=data, headers=headers)
         assert answer.status_code == status
     assert '<html lang="ja">' in stranger.ask("GET", "/sign-in").text
-    assert stranger.sign_in(ACT).status_code == 303
-
-
-@pytest.mark.parametrize("language", ["en", "ja"])
-def test_every_page_is_shown_in_every_language(busy: Redrive, language: str) -> None:
-    busy.desk.runs.start("G1", canary=1, stop_on="5%", name="outage", actor="mira")
-    visitor = Visitor(busy)
-    plan = visitor.send("/plans", verb="discard", q="state:dead").headers["location"]
-    pages = (
-        "/",
-        "/groups",
-        "/groups/G1",
-        "/jobs?q=handler:nobody",
-        "/runs",
-        "/runs/R1",
-        plan,
-    )
-    more = ("/system?pause=mail.send", "/activity", f"/jobs/{name(2)}", "/nowhere")
-    for path in (*pages, *more, f"/jobs/{name(2)}/edit"):
-        answer = visitor.ask("GET", path, headers={"accept-language": language})
-        assert answer.status_code == (404 if path == "/nowhere" else 200), (path, answer.text)
-        assert f'<html lang="{language}">' in answer.text

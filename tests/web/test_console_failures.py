@@ -11,8 +11,6 @@ from redrive.web.console.sessions import Sessions
 from redrive.web.reads import LARGEST
 from webkit import BASE
 
-PLACES = ("/", "/jobs?q=state:dead", "/nowhere")
-
 
 def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def read(*_: object) -> None:
@@ -21,51 +19,28 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(Sessions, "find", read)
 
 
-@pytest.mark.parametrize("address", PLACES)
-@pytest.mark.parametrize(
-    ("error", "shown"),
-    [
-        (StoreBusy("it is locked by secret-7"), (503, "The store does not answer")),
-        (ZeroDivisionError("secret-7"), (500, "The request failed")),
-    ],
-)
 def test_a_failure_before_a_session_is_known_is_a_page(
-    app: Redrive,
-    monkeypatch: pytest.MonkeyPatch,
-    address: str,
-    error: Exception,
-    shown: tuple[int, str],
-) -> None:
-    visitor = Visitor(app)
-    fail(monkeypatch, error)
-    answer = visitor.ask("GET", address)
-    status, head = shown
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert f"<h1>{head}</h1>" in answer.text
-    assert f'href="{address}"' in answer.text
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert "secret-7" not in answer.text
-
-
-def test_a_page_about_a_failure_links_to_no_other_site(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visitor = Visitor(app)
-    fail(monkeypatch, StoreBusy("locked"))
-    answer = visitor.ask("GET", f"{BASE}//evil.example/x")
-    assert (answer.status_code, "evil.example" in answer.text) == (503, False)
-
-
-def test_a_form_that_fails_leads_back_to_its_page(
-    app: Redrive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    visitor = Visitor(app)
-    fail(monkeypatch, StoreBusy("locked"))
-    headers = {"origin": BASE, "referer": f"{BASE}/system?x=1"}
-    answer = visitor.ask("POST", "/pauses", data={"lane": "x"}, headers=headers)
-    assert answer.status_code == 503
-    assert 'href="/system?x=1"' in answer.text
+    for error, status, head in (
+        (StoreBusy("it is locked by secret-7"), 503, "The store does not answer"),
+        (ZeroDivisionError("secret-7"), 500, "The request failed"),
+    ):
+        fail(monkeypatch, error)
+        for address in ("/", "/jobs?q=state:dead", "/nowhere"):
+            answer = visitor.ask("GET", address)
+            assert answer.status_code == status
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+            assert f"<h1>{head}</h1>" in answer.text
+            assert f'href="{address}"' in answer.text
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            assert "secret-7" not in answer.text
+        answer = visitor.ask("GET", f"{BASE}//evil.example/x")
+        assert (answer.status_code, "evil.example" in answer.text) == (status, False)
+        headers = {"origin": BASE, "referer": f"{BASE}/system?x=1"}
+        answer = visitor.ask("POST", "/pauses", data={"lane": "x"}, headers=headers)
+        assert (answer.status_code, 'href="/system?x=1"' in answer.text) == (status, True)
 
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -78,30 +53,21 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("path", ["/groups/G1/note", "/sign-in", "/language"])
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_form_that_is_refused_unread_is_a_page(
-    app: Redrive, path: str, case: tuple[dict[str, str], str, int, str]
-) -> None:
+def test_a_form_that_is_refused_unread_is_a_page_that_leads_back(app: Redrive) -> None:
     visitor = Visitor(app)
-    headers, body, status, text = case
     page = {"referer": f"{BASE}/groups/G1?x=y"}
-    answer = visitor.ask("POST", path, content=body, headers={**FORM, **page, **headers})
-    assert (answer.status_code, answer.headers["content-type"]) == (
-        status,
-        "text/html; charset=utf-8",
-    )
-    assert text in answer.text
-    assert 'href="/groups/G1?x=y"' in answer.text
-    api = visitor.ask("POST", f"/api/v1{path}", content=body, headers={**FORM, **headers})
-    assert api.headers["content-type"] == "application/problem+json"
-
-
-@pytest.mark.parametrize("referer", ["http://evil.example/jobs", "http://[", f"{BASE}//evil/x"])
-def test_a_page_about_a_refused_form_leads_to_no_foreign_page(app: Redrive, referer: str) -> None:
-    headers = {**FORM, "origin": "http://evil.example", "referer": referer}
-    answer = Visitor(app).ask("POST", "/sign-out", headers=headers)
-    assert (answer.status_code, 'class="btn first" href="/"' in answer.text) == (403, True)
+    for path in ("/groups/G1/note", "/sign-in", "/language"):
+        for headers, body, status, text in REFUSED:
+            answer = visitor.ask("POST", path, content=body, headers={**FORM, **page, **headers})
+            assert (answer.status_code, text in answer.text) == (status, True), path
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+            assert 'href="/groups/G1?x=y"' in answer.text
+            api = visitor.ask("POST", f"/api/v1{path}", content=body, headers={**FORM, **headers})
+            assert api.headers["content-type"] == "application/problem+json"
+    for referer in ("http://evil.example/jobs", "http://[", f"{BASE}//evil/x"):
+        headers = {**FORM, "origin": "http://evil.example", "referer": referer}
+        answer = visitor.ask("POST", "/sign-out", headers=headers)
+        assert (answer.status_code, 'class="btn first" href="/"' in answer.text) == (403, True)
 
 
 def test_another_host_name_is_told_nothing(app: Redrive) -> None:
@@ -109,13 +75,11 @@ def test_another_host_name_is_told_nothing(app: Redrive) -> None:
     assert (answer.status_code, "billing" in answer.text) == (421, False)
 
 
-@pytest.mark.parametrize(("accept", "address"), [("*/*", "/"), ("text/html", "/api/v1/lanes")])
-def test_programs_and_the_api_get_a_document(
-    app: Redrive, monkeypatch: pytest.MonkeyPatch, accept: str, address: str
-) -> None:
+def test_programs_and_the_api_get_a_document(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
     visitor = Visitor(app, auth=False, token=None)
     fail(monkeypatch, StoreBusy("locked"))
     monkeypatch.setattr(type(app.store), "counts", lambda _: 1 / 0)
-    answer = visitor.ask("GET", address, headers={"accept": accept})
-    assert answer.status_code in {500, 503}
-    assert answer.headers["content-type"] == "application/problem+json"
+    for accept, address in (("*/*", "/"), ("text/html", "/api/v1/lanes")):
+        answer = visitor.ask("GET", address, headers={"accept": accept})
+        assert answer.status_code in {500, 503}
+        assert answer.headers["content-type"] == "application/problem+json"

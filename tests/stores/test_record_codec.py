@@ -160,11 +160,6 @@ def test_text_that_redrive_never_wrote_is_refused(
         job_from_fields(blank_fields() | columns_of(make_job()), given_text, more_text)
 
 
-def test_fields_of_a_newer_version_are_left_aside() -> None:
-    job = make_job("a")
-    assert job_from_fields(blank_fields() | columns_of(job), '{"colour":1}', '{"weight":2}') == job
-
-
 @given(jobs)
 def test_an_event_carries_the_whole_job(job: Job) -> None:
     assert job_from_dict(*event_fields(event_body(job))) == job

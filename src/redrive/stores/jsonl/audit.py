@@ -34,7 +34,7 @@ class _Auditor:
             self._complain(offset, f"line {found.seq} cannot be understood: {error}", remedy)
             return
         if found.kind not in lines.KINDS:
-            self._complain(offset, f"line {found.seq} is a {found.kind!r}", "upgrade Redrive")
+            self._complain(offset, f"line {found.seq} is a {found.kind!r}", _KEEP)
 
     def _check(self, found: Line, raw: bytes) -> None:
         if found.kind != "job":

@@ -230,8 +230,7 @@ def into(index: Index, place: Path) -> Take:
 
 def _unknown(place: Path, offset: int, what: str) -> StoreForeign:
     return StoreForeign(
-        f"{place} has a line at byte {offset} that this Redrive does not know ({what}); "
-        "a newer one wrote it: upgrade"
+        f"{place} has a line at byte {offset} that this Redrive does not know ({what})"
     )
 
 

@@ -51,7 +51,7 @@ VIEWS = [
 DRIVING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u00ad]"
 )
-COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def fill(shop: Shop, text: str) -> None:
@@ -101,29 +101,25 @@ def test_plain_text_and_json_show_it_as_escapes(empty: Shop, attack: str) -> Non
             json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("rich", [True, False], ids=["rich", "no rich"])
-def test_a_terminal_gets_nothing_but_colours_of_our_own(empty: Shop, rich: bool) -> None:
+def test_a_terminal_gets_nothing_but_colours_of_our_own(empty: Shop) -> None:
     fill(empty, SOUP.replace("\x00", ""))
     for words in VIEWS:
-        shown = on_terminal(*words, rich=rich, width=100)
-        assert shown.code == 0, shown.text
-        seen = COLOUR.sub(b"", shown.raw).decode().replace("\r\n", "\n")
+        drawn = empty.drawn(*words, width=100)
+        assert "\x1b" in drawn or "list" in words or "--payload" in words, words
+        seen = COLOUR.sub("", drawn)
         assert not DRIVING.search(seen)
         assert not re.search(r"^2\tFORGED", seen, re.MULTILINE)
 
 
-@pytest.mark.parametrize("wide", ["x", "漢", "👩‍🚀", "e\u0301\u0302"])
-def test_a_megabyte_in_one_line_does_no_harm(empty: Shop, wide: str) -> None:
-    text = wide * (1_000_000 // len(wide))
+def test_a_megabyte_in_one_line_does_no_harm(empty: Shop) -> None:
+    text = "".join(wide * (250_000 // len(wide)) for wide in ("x", "漢", "👩‍🚀", "e\u0301\u0302"))
     failure = make_failure(Category.TRANSIENT, message=text, title=text)
     empty.add(dead_letter(1, failure, payload=json.dumps({"text": text})))
     assert len(empty.run("dlq", "--plain").stdout) >= 1_000_000
     for words in (["dlq"], ["show", name(1)]):
-        shown = on_terminal(*words, width=100)
-        assert shown.code == 0
-        assert len(shown.raw) < 200_000
-        lines = COLOUR.sub(b"", shown.raw).decode().splitlines()
-        assert max(cell_len(line) for line in lines) <= 100
+        drawn = empty.drawn(*words, width=100)
+        assert len(drawn) < 200_000
+        assert max(cell_len(line) for line in COLOUR.sub("", drawn).splitlines()) <= 100
 
 
 def test_what_a_person_types_is_made_harmless_too(empty: Shop) -> None:
@@ -139,6 +135,6 @@ def test_what_a_person_types_is_made_harmless_too(empty: Shop) -> None:
 def test_the_question_before_an_act_is_harmless(empty: Shop) -> None:
     fill(empty, SOUP.replace("\x00", ""))
     shown = on_terminal("resolve", "--all", typed=b"n\n")
-    seen = COLOUR.sub(b"", shown.raw).decode().replace("\r\n", "\n")
+    seen = COLOUR.sub("", shown.raw.decode()).replace("\r\n", "\n")
     assert "Resolve 1 job?" in seen
     assert not DRIVING.search(seen)

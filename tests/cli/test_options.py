@@ -7,8 +7,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from ptykit import on_terminal
 from shopkit import Shop, name
 
@@ -38,11 +36,10 @@ def test_jsonl_says_on_stderr_where_it_goes_on_and_errors_are_json(shop: Shop) -
     assert json.loads(wrong.stderr)["error"]["code"] == "job_not_found"
 
 
-@pytest.mark.parametrize("where", ["before", "after"])
-@pytest.mark.parametrize("option", ["--plain", "--json", "--jsonl", "--no-color", "-q", "-v"])
-def test_options_stand_before_or_after_the_command(shop: Shop, where: str, option: str) -> None:
-    words = [option, "dlq"] if where == "before" else ["dlq", option]
-    assert shop.run(*words).exit_code == 0
+def test_options_stand_before_or_after_the_command(shop: Shop) -> None:
+    for option in ("--plain", "--json", "--jsonl", "--no-color", "-q", "-v"):
+        for words in ([option, "dlq"], ["dlq", option]):
+            assert shop.run(*words).exit_code == 0
 
 
 def test_yes_may_stand_before_the_command(shop: Shop) -> None:

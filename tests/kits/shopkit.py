@@ -45,6 +45,13 @@ class Shop:
     def run(self, *words: str, stdin: str | None = None) -> Result:
         return CliRunner().invoke(root, list(words), obj=Cli(self.clock), input=stdin)
 
+    def drawn(self, *words: str, width: int = 130) -> str:
+        """Run a command, and return what it would draw on a terminal with colours."""
+        env = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(width)}
+        done = CliRunner(env=env).invoke(root, list(words), obj=Cli(self.clock))
+        assert done.exit_code in {0, 1}, done.output
+        return done.stdout
+
     def add(self, *jobs: Job) -> list[Job]:
         """Store jobs, each dead one at the time of its death, so that the death is counted."""
         now = self.clock.now()

@@ -354,7 +354,11 @@ def test_the_steps_of_a_run_begin_with_who_asked_for_it(app: Redrive) -> None:
     assert page.text.count(" release ") == 1
     assert "mira retry" in page.text
     assert "it is back" in page.text
-    app.desk.runs.cancel(run.id, actor="mira")
+
+
+def test_a_run_that_was_ended_early_is_not_shown_as_complete(app: Redrive) -> None:
+    app.desk.runs.start("G1", actor="mira")
+    app.desk.runs.cancel("R1", actor="mira")
     assert re.search(r" 0 % 0 of \d ended", Visitor(app).page("/runs/R1").text)
 
 

@@ -1,4 +1,4 @@
-"""Send sessions to a data warehouse, and have people told of what does not get there.
+"""Send sessions to a data warehouse, and alert people about failures.
 
 A task that fails is tried again after 1, 2, 4 … 256 seconds; at the tenth failure it is a dead letter,
 and Slack and a mailbox hear of it, one message for each session. A refusal (400, 401, 403) is one at once:
@@ -14,7 +14,8 @@ of this program, which then only registers and answers:
     $ export SYNC_PROJECT=shop SYNC_CALLBACK=https://sync.example.org/ SYNC_SECRET=whsec_…
     $ python examples/sync.py --serve 8080
 
-Whom to tell stands in `redrive.toml`, in `[alerts.channels]`. SYNC_STORE names the store, and
+The channels of alerts are in `redrive.toml`, in `[alerts.channels]`: a webhook of Slack, and mail by
+apprise (`mailto://`, needs `redrive[alerts]`). SYNC_STORE names the store, and
 SYNC_DATASET the dataset. With SYNC_COLLECTION=bigquerySyncFailures each dead letter, and what becomes of
 it, is also a document of that Firestore collection (needs `google-cloud-firestore`). Needs `google-cloud-bigquery`, and `redrive[cloudtasks]` for callbacks.
 """
@@ -31,7 +32,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import redrive
-from redrive import Handler, Redrive
+from redrive import Group, Handler, Job, Redrive
 from redrive.alerts import Alerts, Channel
 from redrive.contrib.cloud_tasks import CloudTasks
 from redrive.contrib.firestore import mirror
@@ -80,15 +81,21 @@ def insert(table: str, row: dict[str, str], key: str) -> None:
         raise Rejected(table, errors[0]["errors"])
 
 
+def said(_: Group | None, job: Job) -> str:
+    """Word alerts for those who read them; of a task they see the session, nothing else."""
+    session = json.loads(job.payload)["sessionId"]
+    return f"BigQuery同期が{job.attempts}回失敗しました: session={session}"
+
+
+def failure(group: Group | None, job: Job) -> dict[str, object]:
+    """Make the whole body for a program: `webhook(url_env="SYNC_HOOK", text=failure)`."""
+    data = {"sessionId": json.loads(job.payload)["sessionId"], "attempts": job.attempts}
+    return {"type": "bigquery_sync_failure", "message": said(group, job), "data": data}
+
+
 def alerts(*channels: Channel) -> Alerts:
-    """Say it in the words of those who read it; of a task they see the session, nothing else."""
-    return Alerts(
-        *channels,
-        templates={NAME: "BigQuery同期が{attempts}回失敗しました: session={payload.sessionId}"},
-        types={NAME: "bigquery_sync_failure"},
-        fields=["sessionId"],
-        each=[NAME],
-    )
+    """Alert people about each session that does not arrive."""
+    return Alerts(*channels, text=said, each=[NAME])
 
 
 def connect(store: str, insert: Insert = insert, **options: Any) -> tuple[Redrive, Sync]:

@@ -45,7 +45,7 @@ MODULES = {
     "redrive.in_place.fallback": "Answer",
     "redrive.delivery.endpoint": "Endpoint",
     "redrive.worker.passes": "Pass",
-    "redrive.alerts": "Alerts Rules slack email webhook apprise",
+    "redrive.alerts": "Alerts Rules webhook apprise",
     "redrive.contrib.event_stream": "ResilientEventStream",
     "redrive.metrics": "Collector InPlaceCollector text",
     "redrive.logs": "JsonFormatter",

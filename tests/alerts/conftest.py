@@ -17,6 +17,7 @@ def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slack]:
 
 
 @pytest.fixture
-def mailbox() -> Iterator[Mailbox]:
+def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
     with mail_server() as box:
+        monkeypatch.setenv("MAIL_URL", box.url)
         yield box

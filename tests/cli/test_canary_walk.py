@@ -351,9 +351,7 @@ def whole(value: object) -> str:
 
 def test_metrics_and_alerts_show_no_secret(walk: Shop) -> None:
     kept = Kept()
-    alerts = Alerts(
-        kept, templates={"mail.send": "{payload.password} {error}"}, fields=["password"]
-    )
+    alerts = Alerts(kept, text=lambda _, job: f"{job.payload} {job.failure}")
     with Redrive(walk.url, clock=walk.clock, alerts=alerts) as app:
         check("metrics", metrics_text(app.desk))
         tick(app)

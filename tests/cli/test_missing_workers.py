@@ -40,7 +40,7 @@ def test_a_lane_is_unserved_at_once_after_its_handler_was_renamed(empty: Shop) -
         app.handler("user.farewell")(lambda: None)
         app.handler("mail")(lambda: None)
         app.run_due()
-        world = look(app.desk, {}, Rules(), born=0.0)
+        world = look(app.desk, {}, Rules())
         assert "unserved user.bye" in [condition.subject for condition in world.conditions]
     assert "no worker serves: user.bye" in empty.run("doctor").stdout
     assert json.loads(empty.run("status", "--json").stdout)["data"]["unserved"] == ["user.bye"]

@@ -9,7 +9,7 @@ import pytest
 
 from redrive import Handler, Redrive
 from redrive.alerts.conditions import look
-from redrive.alerts.rules import Cause, Rules
+from redrive.alerts.rules import Rules, World
 from redrive.cli.groups import _view
 from redrive.cli.output import terminal
 from redrive.desk.documents import seen_document, shared_document, with_trends
@@ -34,9 +34,8 @@ def failing(app: Redrive) -> Handler[..., None]:
     return mail
 
 
-def cause(app: Redrive) -> Cause:
-    (found,) = look(app.desk, {}, Rules(), born=0.0).causes
-    return found
+def seen_by_alerts(app: Redrive) -> World:
+    return look(app.desk, {}, Rules())
 
 
 @pytest.fixture
@@ -73,8 +72,9 @@ def test_what_people_do_moves_no_time_of_a_group(clock: ManualClock) -> None:
         shown = seen_document(row)
         assert (shown["first_seen"], shown["last_seen"]) == (iso(began), iso(died))
         assert (shown["since"], shown["deaths"]) == (iso(died), 1)
-        alert = cause(app)
-        assert (alert.since, alert.first, alert.last) == (died, began, died)
+        (alert,) = seen_by_alerts(app).groups
+        record = alert.record
+        assert (record.since, record.first_seen, record.last_seen) == (died, began, died)
 
 
 def test_reopening_is_no_growth_for_checks_alerts_and_curves(clock: ManualClock) -> None:
@@ -85,7 +85,8 @@ def test_reopening_is_no_growth_for_checks_alerts_and_curves(clock: ManualClock)
         app.desk.reopen("G1")
         assert sum(app.desk.lanes.deaths(60, 10)) == 0
         assert sum(app.desk.groups.deaths(60, 10, [1])[1]) == 0
-        assert (cause(app).jobs, cause(app).recent) == (30, 0)
+        world = seen_by_alerts(app)
+        assert (world.groups[0].jobs, world.recent) == (30, {1: 0})
         assert status_of(app.desk).verdict().level == "DEGRADED"
 
 
@@ -102,7 +103,7 @@ def test_since_is_the_start_of_the_present_incident(clock: ManualClock) -> None:
         assert (shown["first_seen"], shown["since"]) == (iso(first), iso(clock.now()))
         assert (shown["first_release"], shown["last_release"]) == ("1.8.0", "1.8.2")
         assert (shown["regressed"], shown["deaths"]) == (iso(clock.now()), 2)
-        assert cause(app).since == clock.now()
+        assert seen_by_alerts(app).groups[0].record.since == clock.now()
 
 
 def test_a_clock_that_was_set_back_makes_no_time_in_the_future(clock: ManualClock) -> None:

@@ -12,11 +12,10 @@ from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ssl import SSLContext
 from typing import Any, cast
 
 from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import AuthResult, Envelope
+from aiosmtpd.smtp import Envelope
 
 from redrive import Redrive
 from redrive.alerts import Alerts
@@ -45,11 +44,11 @@ class Slack:
 
     @property
     def titles(self) -> list[str]:
-        return [body["blocks"][0]["text"]["text"] for body in self.bodies]
+        return [text.partition("\n")[0] for text in self.texts]
 
     @property
     def texts(self) -> list[str]:
-        return [body["blocks"][1]["text"]["text"] for body in self.bodies]
+        return [body["text"] for body in self.bodies]
 
     def take(self, data: bytes, headers: dict[str, str]) -> tuple[int, str]:
         time.sleep(self.hang)
@@ -58,22 +57,10 @@ class Slack:
             if self.status != 200:
                 self.refused += 1
                 return self.status, "server_error"
-            if "blocks" in body and not self._is_well_formed(body):
-                return 400, "invalid_blocks"
             self.bodies.append(body)
             self.headers.append(headers)
             self.raw.append(data)
             return 200, "ok"
-
-    @staticmethod
-    def _is_well_formed(body: dict[str, Any]) -> bool:
-        header, section = (block["text"] for block in body["blocks"])
-        kinds = {header["type"], section["type"]}
-        return (
-            kinds == {"plain_text"}
-            and 0 < len(header["text"]) <= 150
-            and 0 < len(section["text"]) <= 3000
-        )
 
 
 @contextmanager
@@ -114,7 +101,12 @@ class Mailbox:
     mails: list[EmailMessage] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
     answer: str = "250 OK"
-    login: tuple[bytes, bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address under which apprise sends mail to it."""
+        people = "from=redrive@example.org&to=ops@example.org"
+        return f"mailto://127.0.0.1:{self.port}?{people}&format=text&mode=insecure"
 
     async def handle_DATA(  # noqa: N802 - aiosmtpd calls it so
         self, server: object, session: object, envelope: Envelope
@@ -136,17 +128,9 @@ class _Anywhere(Controller):
 
 
 @contextmanager
-def mail_server(tls: SSLContext | None = None, *, auth: bool = False) -> Iterator[Mailbox]:
+def mail_server() -> Iterator[Mailbox]:
     box = Mailbox()
-
-    def check(server: object, session: object, envelope: object, how: str, data: Any) -> AuthResult:
-        box.login = (data.login, data.password)
-        return AuthResult(success=data.password == b"right-password", handled=False)
-
-    options: dict[str, Any] = {"tls_context": tls, "require_starttls": tls is not None}
-    if auth:
-        options |= {"authenticator": check, "auth_required": True}
-    controller = _Anywhere(box, hostname="127.0.0.1", port=0, **options)
+    controller = _Anywhere(box, hostname="127.0.0.1", port=0)
     controller.start()
     box.port = controller.port
     try:

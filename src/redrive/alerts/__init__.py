@@ -1,6 +1,6 @@
 """Alerts about dead letters, once for each group and change, by the channels people read.
 
-    app = Redrive("jobs.db", alerts=Alerts(slack(url_env="SLACK_URL")))
+    app = Redrive("jobs.db", alerts=Alerts(webhook(url_env="SLACK_URL")))
 
 Here: rules, texts, channels and the watch that sends. Not here: when to look (`worker`), groups (`desk`).
 """
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from redrive import config
-from redrive.alerts.channels import Apprise, Channel, Slack, Webhook, checked
-from redrive.alerts.mail import Email
-from redrive.alerts.messages import Message, Wording
+from redrive.alerts.channels import Apprise, Channel, Webhook, checked
+from redrive.alerts.messages import Message, Text
 from redrive.alerts.rules import Rules
 from redrive.alerts.watch import Watch
 from redrive.errors import UsageError
@@ -25,50 +24,41 @@ from redrive.jobs.logger import log
 if TYPE_CHECKING:
     from redrive.app import Redrive
 
-__all__ = ["Alerts", "Channel", "Message", "Rules", "apprise", "email", "slack", "webhook"]
+__all__ = ["Alerts", "Channel", "Message", "Rules", "Text", "apprise", "webhook"]
 
-slack, email, webhook, apprise = Slack, Email, Webhook, Apprise
+webhook, apprise = Webhook, Apprise
 
-_KINDS = {"slack": Slack, "email": Email, "webhook": Webhook, "apprise": Apprise}
-_TEXTS = ("service", "base_url")
-_LISTS = ("fields", "each")
-_KEYS = ("channels", "rules", "templates", "types", *_LISTS, *_TEXTS)
+_KINDS: Mapping[str, type[object]] = {"webhook": Webhook, "apprise": Apprise}
+_KEYS = ("channels", "rules", "each", "service", "base_url")
 
 
 class Alerts:
     """The channels, rules and texts of alerts. Without channels, `[alerts]` of the file is used.
 
-    `templates` and `types` are texts and type names by handler; `fields` are the fields of payloads
-    that messages may show, such as "sessionId" or "order.id". Dead letters of the handlers in `each`
-    are alerted one by one, as on a channel with `mode="each"`. Messages carry the name of the
-    `service` and, with a `base_url`, a link to the group: BASE_URL/groups/G7.
+    `text` words alerts: a function of a group and its newest dead job. Dead letters of the handlers in
+    `each` (a `*` matches anything) are alerted one by one, with None for the group. Messages carry the
+    name of the `service` and, with a `base_url`, a link to the group: BASE_URL/groups/G7.
     """
 
     def __init__(
         self,
         *channels: Channel,
-        rules: Rules | None = None,
-        templates: Mapping[str, str] | None = None,
-        types: Mapping[str, str] | None = None,
-        fields: Sequence[str] = (),
+        text: Text | None = None,
         each: Sequence[str] = (),
+        rules: Rules | None = None,
         service: str = "",
         base_url: str = "",
     ) -> None:
-        settings: dict[str, Any] = {}
-        if not channels:
-            settings = read(config.find().alerts)
+        settings: dict[str, Any] = {} if channels else read(config.find().alerts)
         self.channels = checked([*channels, *settings.get("channels", ())])
-        self.each = frozenset([*settings.get("each", ()), *checks.texts(each, "each")])
-        """Handlers whose dead letters are alerted one by one, on every channel."""
+        self.text = None if text is None else checks.function(text, "the text of alerts")
+        self.each = (*settings.get("each", ()), *checks.texts(each, "each"))
         self.rules = rules or settings.get("rules") or Rules()
-        self.wording = Wording(
-            templates={**settings.get("templates", {}), **(templates or {})},
-            types={**settings.get("types", {}), **(types or {})},
-            fields=(*settings.get("fields", ()), *fields),
-            service=service or settings.get("service", ""),
-            base_url=base_url or settings.get("base_url", ""),
-        )
+        self.service = service or settings.get("service", "")
+        self.base_url = base_url or settings.get("base_url", "")
+        if self.base_url and not self.base_url.startswith(("https://", "http://")):
+            msg = f"base_url must begin with https:// or http://; found {self.base_url!r}"
+            raise UsageError(msg)
         self._watches: WeakKeyDictionary[Redrive, Watch] = WeakKeyDictionary()
 
     def watch(self, app: Redrive) -> Watch:
@@ -95,27 +85,25 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
     if unknown:
         msg = f"alerts: unknown keys: {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}"
         raise UsageError(msg)
-    settings: dict[str, Any] = {
-        name: _table(table.get(name, {}), name) for name in ("templates", "types")
-    }
-    for name in _LISTS:
-        settings[name] = table.get(name, ())
-        if not isinstance(settings[name], list | tuple):
-            raise UsageError(f'alerts: {name} must be a list, as in {name} = ["…"]')
-    for name in _TEXTS:
+    settings: dict[str, Any] = {"each": table.get("each", [])}
+    if not isinstance(settings["each"], list):
+        raise UsageError('alerts: each must be a list, as in each = ["…"]')
+    for name in ("service", "base_url"):
         settings[name] = table.get(name, "")
         if not isinstance(settings[name], str):
             raise UsageError(f'alerts: {name} must be text, as in {name} = "…"')
     settings["rules"] = _made(Rules, _table(table.get("rules", {}), "rules"), "rules")
     channels = _table(table.get("channels", {}), "channels")
-    settings["channels"] = [_channel(name, _table(table, name)) for name, table in channels.items()]
+    settings["channels"] = [_channel(name, _table(one, name)) for name, one in channels.items()]
     return settings
 
 
 def _channel(name: str, settings: Mapping[str, object]) -> object:
-    kind = str(settings.get("kind", name))
+    kind = str(settings.get("kind", "webhook"))
     if kind not in _KINDS:
-        raise UsageError(f'alerts: channel {name} needs kind = "…", one of: {", ".join(_KINDS)}')
+        raise UsageError(
+            f'alerts: channel {name}: kind must be "webhook" or "apprise"; found {kind!r}'
+        )
     options = {key: value for key, value in settings.items() if key != "kind"}
     return _made(_KINDS[kind], {"name": name, **options}, f"channel {name}")
 

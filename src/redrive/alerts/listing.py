@@ -8,8 +8,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from redrive.alerts.conditions import NAME
-from redrive.alerts.messages import plain
-from redrive.alerts.watch import channels_noted, kind_of
+from redrive.alerts.messages import of_test
 from redrive.payloads.masking import error_text
 
 if TYPE_CHECKING:
@@ -27,13 +26,11 @@ class ListedChannel(NamedTuple):
     name: str
     kind: str
     variables: tuple[str, ...]
-    is_here: bool
-    """False if another program has set it up, so that it cannot be tested here."""
 
     @property
     def unset(self) -> list[str]:
-        """The variables without which it cannot send; nothing is known of another program's."""
-        return [name for name in self.variables if self.is_here and not os.environ.get(name)]
+        """The variables without which it cannot send."""
+        return [name for name in self.variables if not os.environ.get(name)]
 
 
 class Sent(NamedTuple):
@@ -44,13 +41,10 @@ class Sent(NamedTuple):
     title: str
 
 
-def channels(known: Alerts | None, desk: Desk | None) -> list[ListedChannel]:
-    """Return the channels that are set up here, and those that the last watching program had."""
-    own = known.channels if known else {}
-    here = [ListedChannel(c.name, kind_of(c), tuple(c.variables), True) for c in own.values()]
-    noted = channels_noted(desk.store) if desk else []
-    there = [ListedChannel(c["name"], c["kind"], tuple(c["reads"]), False) for c in noted]
-    return [*here, *(channel for channel in there if channel.name not in own)]
+def channels(alerts: Alerts | None) -> list[ListedChannel]:
+    """Return the channels that are set up here."""
+    own = alerts.channels.values() if alerts else ()
+    return [ListedChannel(c.name, type(c).__name__.lower(), tuple(c.variables)) for c in own]
 
 
 def latest(desk: Desk, limit: int = LATEST) -> list[Sent]:
@@ -68,9 +62,7 @@ def _sent(job: Job) -> Sent:
 
 def send_test(channel: Channel, now: float) -> tuple[bool, str]:
     """Send a message by a channel; returns if it was accepted, and the answer or the error."""
-    text = "If you can read this, alerts of Redrive reach you here."
-    message = plain("A test of Redrive's alerts", text, now)
     try:
-        return True, channel.send(message, ident=f"test-{uuid.uuid4().hex}")
+        return True, channel.send(of_test(now), ident=f"test-{uuid.uuid4().hex}")
     except Exception as error:  # noqa: BLE001 - any error is the answer
         return False, error_text(error)

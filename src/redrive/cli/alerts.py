@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -58,7 +59,9 @@ def _named(alerts: Alerts, name: str) -> Channel:
 
 def _test(cli: Cli, channels: Sequence[Channel]) -> None:
     if not channels:
-        raise click.UsageError("no channel is set up: add [alerts.channels.slack] to redrive.toml")
+        raise click.UsageError(
+            'no channel is set up: add [alerts.channels.slack] with url_env = "SLACK_URL" to redrive.toml'
+        )
     data: list[dict[str, object]] = []
     for channel in channels:
         is_sent, answer = listing.send_test(channel, _now(cli))
@@ -77,11 +80,9 @@ def _now(cli: Cli) -> float:
 
 def _list(cli: Cli, known: Alerts) -> None:
     sent: list[listing.Sent] = []
-    try:
-        with cli.reading() as desk:
-            sent, found = listing.latest(desk), listing.channels(known, desk)
-    except StoreMissing:  # channels can be set up before there is a store
-        found = listing.channels(known, None)
+    with suppress(StoreMissing), cli.reading() as desk:  # channels can be set up before the store
+        sent = listing.latest(desk)
+    found = listing.channels(known)
     channels = [{"name": c.name, "kind": c.kind, "reads": _reads(c)} for c in found]
     messages = [job_document(message.job) for message in sent]
     rows = [
@@ -113,8 +114,6 @@ _MESSAGES = fields(
 
 def _reads(channel: listing.ListedChannel) -> str:
     """Return the variables that a channel reads, and if they are set."""
-    if not channel.is_here:
-        return ", ".join([*channel.variables, "set up by the program"])
     return ", ".join(
         f"{name} ({'not set' if name in channel.unset else 'set'})" for name in channel.variables
     )

@@ -301,13 +301,12 @@ class WholeLane(TypedDict):
 
 
 class AlertChannel(TypedDict):
-    """A channel of alerts; `here` is false if only the program of a worker has it."""
+    """A channel of alerts that is set up here."""
 
     channel: str
     kind: str
     reads: list[str]
     not_set: list[str]
-    here: bool
 
 
 class AlertMessage(TypedDict):

@@ -285,9 +285,8 @@ def alerts(call: Call) -> messages.AlertList:
                 "kind": channel.kind,
                 "reads": list(channel.variables),
                 "not_set": channel.unset,
-                "here": channel.is_here,
             }
-            for channel in listing.channels(_alerts(call), desk)
+            for channel in listing.channels(_alerts(call))
         ],
         "messages": [
             {"channel": sent.channel, "title": sent.title, "job": job_document(sent.job)}

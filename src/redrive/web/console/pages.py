@@ -500,7 +500,7 @@ def system(visit: Visit) -> Data:
         "total": sum(count.jobs for count in now.counts),
         "store": store,
         "removals": [one for one in bounds(visit.app.submitter, now) if one.oldest is not None],
-        "channels": listing.channels(known, visit.desk),
+        "channels": listing.channels(known),
         "sent": listing.latest(visit.desk, _MESSAGES),
         "every": USUAL,
     }

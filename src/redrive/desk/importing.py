@@ -348,6 +348,8 @@ def _failure(given: Mapping[str, Any], payload: str, handler: str) -> Failure | 
 
 def _category(kind: str, message: str, status: str) -> Category:
     """Judge an error by its type, its status, or a word in it that is a known code."""
+    if message in {*Category}:
+        return Category(message)
     known = tables.STDLIB.get(f"builtins.{kind}") or tables.STATUSES.get(status)
     if known is None and status:
         return Category.PERMANENT if status < "500" else Category.TRANSIENT

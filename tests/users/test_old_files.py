@@ -228,7 +228,7 @@ def event(number: int, **changes: Any) -> dict[str, Any]:
 def test_events_keep_their_japanese_types() -> None:
     lines = [
         event(1, status="pending", error_info=None, retry_info=None),
-        event(1, event_type="order.placed (Tokyo)", timestamp="2023-11-14T22:13:20+00:00"),
+        event(1, event_type="注文.確定 (東京)", timestamp="2023-11-14T22:13:20+00:00"),
         event(2, status="failed", error_info={"message": "HTTP 503"}, retry_info=None),
         event(3, status="retrying"),
         event(3, status="success", error_info=None),
@@ -241,7 +241,7 @@ def test_events_keep_their_japanese_types() -> None:
     assert (data["added"], data["skipped"], data["bad"]) == (3, 3, 1)
     found = jobs()
     first, second = (found[event(n)["event_id"]] for n in (1, 2))
-    assert (first.handler, first.state) == ("order.placed__Tokyo_", State.DEAD)
+    assert (first.handler, first.state) == ("注文.確定__東京_", State.DEAD)
     assert (first.attempts, first.created, first.reason) == (4, AT, "permanent")
     assert first.failure
     assert (first.failure.category, first.failure.type) == ("auth", "ConnectionError")

@@ -147,7 +147,7 @@ BAD_LINES = [
 BAD_FIELDS: list[tuple[str, object]] = [
     *(("id", one) for one in ("../x", "G0001", "r1234", "-abc", 7)),
     ("handler", "a b"),
-    ("lane", ".x"),
+    ("lane", "a|b"),
     *(("key", one) for one in ("ä", ["k"])),
     *(("state", one) for one in ("lost", "dead")),
     ("reason", "because"),

@@ -13,7 +13,7 @@ import redrive
 from redrive import Redrive
 from redrive.alerts import Alerts
 from redrive.attempts import worker_notes
-from shopkit import Shop, dead_letter
+from shopkit import Shop
 
 PROGRAM = """
 from redrive import Redrive
@@ -64,7 +64,6 @@ def test_a_sound_store_with_passes_is_in_order(sound: Shop) -> None:
         "clock",
         "workers",
         "lanes",
-        "growth",
     }
 
 
@@ -104,19 +103,6 @@ def test_a_channel_that_cannot_send_is_told_here_and_by_who_works(
     ]
     monkeypatch.setenv("SLACK_URL_OF_TEST", "https://slack.example/x")
     assert "alerts" not in findings(sound)
-
-
-def test_a_pause_is_told_with_its_end(sound: Shop) -> None:
-    assert sound.run("pause", "mail", "--for", "2h").exit_code == 0
-    level, said, remedy = findings(sound)["pause"]
-    assert (level, remedy) == ("warn", "redrive resume mail")
-    assert "2h" in said.replace(" ", "")
-
-
-def test_growth_is_told(sound: Shop) -> None:
-    now = sound.clock.now()
-    sound.add(*(dead_letter(n, updated=now - 60, finished=now - 60) for n in range(10)))
-    assert findings(sound)["growth"][0] == "warn"
 
 
 def test_a_file_that_others_may_read_is_told(sound: Shop) -> None:

@@ -101,13 +101,13 @@ class Cli:
         """Print a view on standard output; `then` is the command that usually comes next."""
         out = sys.stdout
         if self.json:
-            from redrive.cli.output import document  # noqa: PLC0415
+            from redrive.cli.output import text  # noqa: PLC0415
 
-            out.write(document.lines(view) if self.jsonl else document.render(view))
+            out.write(text.json_lines(view) if self.jsonl else text.document(view))
         elif not self.draws(out) or not _show_on_terminal(view, out):
-            from redrive.cli.output import plain  # noqa: PLC0415
+            from redrive.cli.output.text import plain  # noqa: PLC0415
 
-            out.write(plain.render(view))
+            out.write(plain(view))
         out.flush()
         if self.jsonl and view.page and view.page.get("cursor"):
             self.say(f"there are more: add --cursor {view.page['cursor']}")
@@ -164,9 +164,9 @@ class Cli:
     def preview(self, view: View) -> None:
         """Print a view on standard error, before a person is asked to confirm."""
         if self.json or not self.draws(sys.stderr) or not _show_on_terminal(view, sys.stderr):
-            from redrive.cli.output import plain  # noqa: PLC0415
+            from redrive.cli.output.text import plain  # noqa: PLC0415
 
-            sys.stderr.write(plain.render(view))
+            sys.stderr.write(plain(view))
         sys.stderr.flush()
 
     @contextmanager

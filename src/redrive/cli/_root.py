@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,7 +13,7 @@ from typing import Any, NoReturn, TextIO, cast
 import click
 
 from redrive.cli._cli import Cli
-from redrive.cli._command import shared, write_examples
+from redrive.cli._command import command, shared, write_examples
 from redrive.cli._errors import FAILED, INTERRUPTED, Problem, explain
 from redrive.errors import StoreMissing
 from redrive.payloads.escaping import inert
@@ -31,7 +32,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "metrics": ("metrics", "metrics", "Numbers of jobs; all metrics for Prometheus."),
         "log": ("lists", "log", "The audit log: who did what."),
         "explain": ("explain", "explain", "How an error is classified and when it is retried."),
-        "help": ("help", "help_", "The help of a command."),
+        "help": ("_root", "help_", "The help of a command."),
     },
     "Act": {
         "retry": ("retry", "retry", "Retry jobs; several of them as a run."),
@@ -157,6 +158,26 @@ def _status_or_help(ctx: click.Context) -> None:
         sys.stdout.write(ctx.get_help() + "\n")
 
 
+@command("help", "redrive help", "redrive help retry", "redrive help retry --plain")
+@click.argument("name", required=False, metavar="[COMMAND]")
+@click.pass_context
+def help_(ctx: click.Context, name: str | None) -> None:
+    """Show the help of a command, or the list of commands: as Markdown on a terminal with rich."""
+    from redrive.cli.output import Line, View  # noqa: PLC0415
+
+    here = ctx.find_root()
+    if name is not None:
+        found = root.get_command(here, name)
+        if found is None:
+            raise click.UsageError(f"no command {name!r}; `redrive help` lists the commands")
+        here = click.Context(found, here, info_name=name)
+    text = here.get_help()
+    # A heading, and each list below it as a block of code.
+    markdown = re.sub(r"(?m)^([\w ]+):\n((?:  .*\n?|\n)+)", "## \\1\n```\n\\2```\n", f"{text}\n")
+    if ctx.obj.json or not ctx.obj.show_markdown(markdown):
+        ctx.obj.show_raw(View({"help": text}, [Line(line) for line in text.splitlines()]))
+
+
 def _open_closed_streams() -> None:
     """Open devnull for streams that the caller closed (`>&-`), so that writing to them does not fail."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -186,9 +207,9 @@ def _report(error: Exception, *, as_json: bool) -> int:
 
 def _print_problem(problem: Problem, *, as_json: bool) -> None:
     if as_json:
-        from redrive.cli.output import document  # noqa: PLC0415
+        from redrive.cli.output import text  # noqa: PLC0415
 
-        sys.stderr.write(document.problem(problem.code, problem.message, problem.hint))
+        sys.stderr.write(text.problem(problem.code, problem.message, problem.hint))
         return
     sys.stderr.write(f"error: {inert(problem.message, keep_newlines=True)}\n")
     if problem.hint:

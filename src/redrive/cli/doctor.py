@@ -41,7 +41,6 @@ from redrive.submission import who
 
 SKEW, BAD_SKEW = 2.0, 60.0  # seconds by which the store's clock may differ from ours
 ROOM, BAD_ROOM = 1_000_000_000, 100_000_000  # bytes that should be free on the store's disk
-GROWTH = 10  # deaths within ten minutes that are worth a look
 LATE_EVENTS = 600.0  # seconds for which an event may wait for its listener
 
 Level = Literal["ok", "warn", "bad"]
@@ -104,7 +103,7 @@ def _examine(cli: Cli) -> Iterator[Finding]:
         yield from _settings(cli)
         with cli.reading() as desk:
             yield Finding("store", "ok", f"{desk.store.url} answers")
-            for look in (_durability, _files, _workers, _lanes, _pauses, _listeners, _growth):
+            for look in (_durability, _files, _workers, _lanes, _listeners):
                 yield from look(desk)
             yield from _clock(desk, (cli.clock or SystemClock()).now())
     except UsageError as error:
@@ -237,14 +236,6 @@ def _lanes(desk: Desk) -> Iterator[Finding]:
         yield Finding("lanes", "ok", "every lane with due jobs is served")
 
 
-def _pauses(desk: Desk) -> Iterator[Finding]:
-    for pause in desk.lanes.pauses():
-        left = pause.seconds_left
-        until = "until resumed" if left is None else f"for {words(left)} more"
-        remedy = f"redrive resume {pause.lane}"
-        yield Finding("pause", "warn", f"{pause.lane} is paused {until}", remedy)
-
-
 def _listeners(desk: Desk) -> Iterator[Finding]:
     now = desk.store.now()
     for one in desk.lanes.listeners():
@@ -255,14 +246,6 @@ def _listeners(desk: Desk) -> Iterator[Finding]:
                 f"or remove it: app.desk.lanes.remove_listener({one.name!r})"
             )
             yield Finding("listener", "warn", f"{one.name}: {waits}", remedy)
-
-
-def _growth(desk: Desk) -> Iterator[Finding]:
-    minutes = desk.lanes.deaths(60, 60)
-    soon, hour = sum(minutes[-10:]), sum(minutes)
-    message = f"{soon:,} died in the last 10 minutes, {hour:,} in the last hour"
-    grows = soon >= GROWTH
-    yield Finding("growth", "warn" if grows else "ok", message, "redrive groups" if grows else "")
 
 
 def _in_force(active: Config) -> Iterator[Setting]:

@@ -13,14 +13,13 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TextIO, cast
+from typing import NamedTuple, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
 from redrive.cli.output import Block, Document, Facts, Field, Kind, Line, Panel, Part, Table, View
-from redrive.cli.output.plain import numbers_of, text_of
-from redrive.cli.output.signs import ASCII, SPELT, SYMBOLS, TONES, WORDS, Signs
+from redrive.cli.output.text import numbers_of, text_of
 from redrive.jobs.durations import words
 from redrive.payloads.escaping import inert
 
@@ -37,6 +36,53 @@ GAP, INDENT = "  ", "   "
 
 _TEXTS = {"text", "main", "prose", "list"}
 _RIGHT = {"number", "span", "exact", "count"}
+
+TONES = {"": "", "good": "green", "bad": "bold red", "warn": "yellow"}
+WORDS = {
+    "dead": "red",
+    "pending": "yellow",
+    "running": "cyan",
+    "completed": "green",
+    "resolved": "dim",
+    "auth": "red",
+    "invalid": "red",
+    "permanent": "red",
+    "crash": "red",
+}
+SYMBOLS = {
+    "transient": "⚡",
+    "rate_limit": "⏳",
+    "quota": "💳",
+    "auth": "🔒",
+    "invalid": "🚫",
+    "permanent": "🚫",
+    "timeout": "⏰",
+    "crash": "💥",
+    "unknown": "❓",
+}
+"""Of the categories of errors; each takes two columns."""
+
+
+class Signs(NamedTuple):
+    """The characters beside the text: some terminals know only ASCII."""
+
+    good: str = "✓"
+    bad: str = "✗"
+    warn: str = "!"
+    nothing: str = "–"
+    rule: str = "─"
+    more: str = "…"
+    steps: str = "▁▂▃▄▅▆▇█"
+    frame: str = "╭╮╰╯│"
+
+    def of(self, tone: str) -> str:
+        """Return the sign of a tone, with a space."""
+        return f"{getattr(self, tone)} " if tone else ""
+
+
+ASCII = Signs("ok", "x", "!", "-", "-", "...", "_.:-=+*#", "++++|")
+SPELT = str.maketrans({"…": "...", "•": "*", "·": "|", "–": "-", "→": "->", "±": "+-"})
+"""Our own punctuation, for a terminal that knows only ASCII."""
 
 
 def render(view: View, file: TextIO) -> None:

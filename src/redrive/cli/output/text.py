@@ -1,23 +1,27 @@
-"""Plain text: the same on every machine, one row a line, tabs between values.
+"""Plain text and JSON: the same on every machine.
 
-Values are whole, times are UTC in ISO 8601, durations are seconds with their unit (`90s`), and
-characters that could drive a terminal or forge a line are shown as escapes. Nothing here knows of
-colours, widths or rich.
+Plain text has one row a line and tabs between values. Values are whole, times are UTC in ISO 8601,
+durations are seconds with their unit (`90s`), and characters that could drive a terminal or forge a
+line are shown as escapes. JSON is one ASCII document with a version.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import cast
 
 from redrive.cli.output import Block, Facts, Kind, Line, Panel, Part, Table, View, joined
 from redrive.payloads.escaping import inert
 
+SCHEMA = (
+    1  # grows when a field of a document changes its meaning or is removed; new ones do not count
+)
 NOTHING = "-"  # stands for a value that is not there
 
 
-def render(view: View) -> str:
-    """Return the whole text."""
+def plain(view: View) -> str:
+    """Return the whole view as plain text."""
     lines: list[str] = []
     tag = ""
     for part in view.parts:
@@ -82,3 +86,25 @@ def _lines(part: Part) -> Iterator[str]:
 
 def _row(*values: str) -> str:
     return "\t".join(inert(value) or NOTHING for value in values)
+
+
+def document(view: View) -> str:
+    """Return the whole view as one JSON document."""
+    return _json({"schema": SCHEMA, "data": view.data, "page": view.page}, indent=2)
+
+
+def json_lines(view: View) -> str:
+    """Return a line of JSON for each element of a list, or one line for a single document."""
+    data = cast("list[object]", view.data) if isinstance(view.data, list) else [view.data]
+    return "".join(_json(element, indent=None) for element in data)
+
+
+def problem(code: str, message: str, hint: str) -> str:
+    """Return the JSON document that stands for an error."""
+    return _json({"error": {"code": code, "message": message, "hint": hint or None}}, indent=None)
+
+
+def _json(value: object, *, indent: int | None) -> str:
+    text = json.dumps(value, ensure_ascii=True, indent=indent)
+    # The one control character that JSON's own escapes leave as it is.
+    return text.replace("\x7f", "\\u007f") + "\n"

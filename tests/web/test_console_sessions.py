@@ -242,7 +242,7 @@ def test_a_notice_that_somebody_else_set_has_no_button_of_its_own(app: Redrive) 
     assert set(known.posts()) - usual == {"/pauses/mail.send/resume"}
     for value in (
         *[{"key": "retry", "values": {}, "undo": undo} for undo in ("//evil.example/x", 5, ["/"])],
-        ["pause", {"lane": "mail.send/../../x"}],
+        ["pause", {"lane": "mail send"}],
         ["pause", {}],
         ["pause", {"x": "y"}],
         [["pause"], {}],

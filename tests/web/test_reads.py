@@ -29,7 +29,7 @@ def test_groups_by_status_and_in_order(web: Web, app: Redrive) -> None:
 
 
 def test_what_a_group_shares(web: Web) -> None:
-    shared = web.get("/api/v1/groups/G1/shared")
+    shared = web.get("/api/v1/groups/G1")
     assert (shared["shared_of"], shared["completed_of"]) == (2, 1)
     assert {
         "fact": "payload.to",
@@ -38,7 +38,8 @@ def test_what_a_group_shares(web: Web) -> None:
         "completed": None,
     } in shared["shared"]
     assert [job["id"] for job in shared["newest"]] == [name(2), name(1)]
-    assert web.ask("GET", "/api/v1/groups/G99/shared").status_code == 404
+    assert shared["deaths_last_hour"] == 0
+    assert web.ask("GET", "/api/v1/groups/G99").status_code == 404
 
 
 def test_lanes_with_jobs_pauses_and_who_serves_them(web: Web, app: Redrive) -> None:

@@ -205,6 +205,10 @@ class Shared(TypedDict):
     newest: list[Job]
 
 
+class WholeGroup(Group, Shared):
+    """A group, and what its newest dead jobs share."""
+
+
 class Plan(TypedDict):
     """What an action would do."""
 

@@ -190,18 +190,12 @@ def groups(call: Call, query: messages.GroupSearch) -> messages.Groups:
     return {"groups": [seen_document(seen) for seen in rows], "scope": scope_document(scope)}
 
 
-def shared(call: Call) -> shapes.Shared:
-    """Return what the newest dead jobs of a group share, compared with completed jobs."""
-    desk = call.app.desk
-    facts = shared_facts(desk, desk.groups.get(call.path["group"]))
-    return shared_document(facts, desk.store.now(), newest=_NEWEST)
-
-
-def group(call: Call) -> shapes.Group:
-    """Return one group, its recent deaths, and what people noted about it."""
+def group(call: Call) -> shapes.WholeGroup:
+    """Return one group, its recent deaths, what its newest dead jobs share, and what people noted."""
     desk = call.app.desk
     (seen,) = with_trends(desk, [desk.groups.get(call.path["group"])])
-    return seen_document(seen)
+    facts = shared_facts(desk, seen.group)
+    return {**seen_document(seen), **shared_document(facts, seen.now, newest=_NEWEST)}
 
 
 def mark(call: Call, body: messages.Mark) -> shapes.Group:
@@ -324,8 +318,7 @@ def count(call: Call, query: messages.Count) -> messages.Counted:
     return {"count": min(counted, _COUNTED), "more": counted > _COUNTED}
 
 
-def pauses(call: Call) -> messages.Pauses:
-    """Return the lanes that are paused."""
+def _pauses(call: Call) -> messages.Pauses:
     return {"pauses": [pause_document(pause) for pause in call.app.desk.lanes.pauses()]}
 
 
@@ -333,13 +326,13 @@ def pause(call: Call, body: messages.PauseLane) -> messages.Pauses:
     """Pause a lane, until it is resumed or for a while."""
     seconds = None if body.seconds is UNSET else body.seconds
     call.app.desk.lanes.pause(body.lane, reason=body.reason, duration=seconds, actor=call.actor)
-    return pauses(call)
+    return _pauses(call)
 
 
 def resume(call: Call, body: messages.Why) -> messages.Pauses:
     """Resume a paused lane."""
     call.app.desk.lanes.resume(call.path["lane"], reason=body.reason, actor=call.actor)
-    return pauses(call)
+    return _pauses(call)
 
 
 def runs(call: Call, query: messages.RunSearch) -> messages.Runs:

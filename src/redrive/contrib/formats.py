@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from redrive.desk.importing import BadRow, each
 from redrive.jobs.ids import named_id
@@ -21,7 +21,8 @@ Rows = Iterator[Row | BadRow | None]
 
 def _time(value: Any) -> Any:
     if isinstance(value, dict):
-        parts = {name.lstrip("_"): int(number) for name, number in value.items()}
+        stamp = cast("Row", value)
+        parts = {name.lstrip("_"): int(number) for name, number in stamp.items()}
         return parts["seconds"] + parts.get("nanos", parts.get("nanoseconds", 0)) / 1e9  # Firestore
     moment = datetime.fromisoformat(value) if value and isinstance(value, str) else value
     return moment.astimezone() if isinstance(moment, datetime) else moment
@@ -36,7 +37,7 @@ def hooks(rows: Iterable[Row]) -> Rows:
     found: dict[str, list[Row]] = {}
 
     def read(row: Row) -> None:
-        data, error = row["data"], row.get("error") or {}
+        data, error = row["data"], row.get("error") or Row()
         waits = "pending" if row["attemptsMade"] < row["maxAttempts"] else "dead"
         states = {"pending": waits, "retrying": waits, "exhausted": "dead", "resolved": "completed"}
         line = {
@@ -130,12 +131,12 @@ def events(rows: Iterable[Row]) -> Rows:
     def dead(row: Row) -> Row | None:
         if row.get("job_id") or row.get("status") not in {"dead_letter", "failed"}:
             return None
-        error = row["error_info"] or {}
+        error = row["error_info"] or Row()
         return {
             "key": row["event_id"],
             "handler": fitted_name(row["event_type"]),
             "payload": row.get("data") or {},
-            "attempts": ((row.get("retry_info") or {}).get("count") or 0) + 1,
+            "attempts": ((row.get("retry_info") or Row()).get("count") or 0) + 1,
             "error": error.get("message"),
             "error_type": error.get("type"),
             "traceback": error.get("stacktrace"),

@@ -26,7 +26,7 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NamedTuple
+from typing import IO, Any, Final, Literal, NamedTuple, cast
 from urllib.parse import quote
 
 from redrive.classify import tables
@@ -238,6 +238,7 @@ def job_of(fields: object, *, prefix: str, limit: int, now: float) -> Job:
     """Make a job of the fields that a function returned; the error says what is wrong."""
     if not isinstance(fields, Mapping):
         raise TypeError(f"the function returned {fields!r:.80}; return a dict of fields, or None")
+    fields = cast("Mapping[str, Any]", fields)
     if unknown := fields.keys() - _FIELDS:
         allowed = ", ".join(sorted(_FIELDS))
         raise ValueError(f"unknown field {', '.join(map(str, unknown))}; use {allowed}")
@@ -394,14 +395,15 @@ def rows_of_file(file: IO[bytes], suffix: str) -> Iterator[object]:
 def _parsed(line: bytes) -> object:
     """Read a line of JSON; one of a quarantine file is the record in it."""
     try:
-        value = json.loads(line)
-        if isinstance(value, dict) and value.keys() == _QUARANTINED:
-            record = value["record"]
-            value = json.loads(record) if isinstance(record, str) else record
+        value: Any = json.loads(line)
+        found = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        if found.keys() == _QUARANTINED:
+            value = found["record"]
+            return json.loads(value) if isinstance(value, str) else value
+        return cast("object", value)
     except (ValueError, RecursionError) as error:
         text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
         return BadRow(text, f"is not JSON in UTF-8: {error}")
-    return value
 
 
 def _cells(file: IO[bytes]) -> Iterator[object]:
@@ -411,7 +413,7 @@ def _cells(file: IO[bytes]) -> Iterator[object]:
     first = next(lines, "").removeprefix("\ufeff")
     sign = max(",;\t|", key=first.count)
     reader = csv.reader(chain([first], lines), delimiter=sign, strict=True)
-    names = next(reader, [])
+    names = next(reader, list[str]())
     if re.search("[\udc80-\udcff]", first) or len({*names}) < len(names):
         raise UsageError(
             "the first line must name each column once, in UTF-8; convert another encoding with,"

@@ -160,10 +160,11 @@ def read(lines: Iterable[bytes]) -> Iterator[Made]:
 def job_of(line: str) -> Job:
     """Read a line back; the error says what is wrong with it."""
     try:
-        value = json.loads(line)
+        parsed: object = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not JSON: {error}") from error
-    version: object = value.get("redrive") if isinstance(value, dict) else None
+    value = cast("dict[str, Any]", parsed if isinstance(parsed, dict) else {})
+    version = value.get("redrive")
     if type(version) is not int or not isinstance(value.get("job"), dict):
         raise ValueError("is not a line of `redrive export`; for other rows add --with")
     if version > VERSION:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -14,10 +13,10 @@ import pytest
 from alertkit import Kept, Mailbox, Slack, die, tick, watch_of
 from kit import make_failure, make_job
 from redrive import GiveUp, Job, Reason, Redrive, State
-from redrive.alerts import Alerts, Message, apprise, webhook
+from redrive.alerts import Alerts, Message, apprise, conditions, webhook
 from redrive.alerts import watch as watch_module
 from redrive.alerts.conditions import NAME
-from redrive.alerts.watch import _LASTS
+from redrive.alerts.watch import _LASTS, MOST
 from redrive.attempts import presence, worker_notes
 from redrive.testing import ManualClock
 
@@ -40,11 +39,11 @@ def app(clock: ManualClock, kept: Kept) -> Iterator[Redrive]:
         yield made
 
 
-def dead(handler: str, error: str, now: float) -> Job:
+def dead(handler: str, error: str, now: float, **more: Any) -> Job:
     failure = make_failure(cause=error, type=error, title=f"{error}: it is refused")
     times = {"created": now, "updated": now, "finished": now, "died_at": now, "first_failed": now}
     fate = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "attempts": 10, "failure": failure}
-    return make_job(handler=handler, **times, **fate)
+    return make_job(**{"handler": handler, **times, **fate, **more})
 
 
 def both(slack: Slack) -> Alerts:
@@ -341,29 +340,58 @@ def test_a_fault_is_not_told_again_when_the_note_of_what_was_told_is_lost(
     assert kept.told() == [("G1", "new")]
 
 
-def test_passes_in_several_threads_look_one_after_the_other(app: Redrive, kept: Kept) -> None:
-    """Callbacks of a web server run passes at the same time: each would tell of a failing store."""
-    begun, go_on, second = threading.Event(), threading.Event(), threading.Event()
-    real = kept.send
-
-    def slow(message: Any, *, ident: str) -> str:
-        begun.set()
-        assert go_on.wait(30)
-        return real(message, ident=ident)
-
-    def tick_second() -> None:
+def test_a_clock_that_is_set_back_silences_nobody(
+    app: Redrive, clock: ManualClock, kept: Kept
+) -> None:
+    clock.advance(86400.0)
+    for number in range(MOST):
+        app.store.add([dead("mail", f"E{number}", clock.now())])
         tick(app)
-        second.set()
+    clock.jump(-86400.0)
+    app.store.add([dead("mail", "Late", clock.now())])
+    tick(app)
+    assert "Late" in kept.messages[-1].text
 
-    kept.send = slow  # type: ignore[method-assign]
-    die(app, KeyError("vat_id"))
-    threads = [threading.Thread(target=tick, args=(app,)), threading.Thread(target=tick_second)]
-    threads[0].start()
-    assert begun.wait(30)
-    threads[1].start()
-    overtook = second.wait(0.5)
-    go_on.set()
-    for thread in threads:
-        thread.join(30)
-    assert not overtook
+
+def test_a_cause_that_larger_ones_push_aside_is_not_resolved(
+    app: Redrive, clock: ManualClock, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "WATCHED", 2)
+    app.store.add([dead("mail", "Small", clock.now())])
+    tick(app)
+    app.store.add(
+        [dead("mail", error, clock.now()) for error in ("Large", "Huge") for _ in range(3)]
+    )
+    tick(app)
+    assert kept.told() == [("G1", "new"), ("G2", "new"), ("G3", "new")]
+
+
+def test_odd_jobs_silence_nobody(app: Redrive, clock: ManualClock, kept: Kept) -> None:
+    """Such jobs come with files of others, and files that were edited by hand."""
+    odd: list[dict[str, Any]] = [
+        {"payload": "{oops"},
+        {"first_failed": 1e18},
+        {"first_failed": -1e18},
+        {"updated": 1e18, "finished": 1e18},
+    ]
+    for number, fields in enumerate(odd):
+        app.store.add([dead("mail", f"Odd{number}", clock.now(), **fields)])
+    app.store.add([dead("mail", "Good", clock.now())])
+    tick(app)
+    assert sorted(kept.told()) == [(f"G{number}", "new") for number in range(1, 6)]
+
+
+def test_what_is_decided_is_sent_though_nobody_can_look(
+    app: Redrive, clock: ManualClock, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    sender = watch_of(app)
+    monkeypatch.setattr(sender, "_send_due", lambda _: None)
+    app.store.add([dead("mail", "Bad", clock.now())])
+    tick(app)
+    monkeypatch.undo()
+    monkeypatch.setattr(watch_module, "look", fail)
+    tick(app)
     assert kept.told() == [("G1", "new")]

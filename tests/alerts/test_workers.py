@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from alertkit import Kept, Slack, die, tick
-from redrive import Redrive, State
+from redrive import Redrive
 from redrive.alerts import Alerts, webhook
 from redrive.alerts.conditions import NAME
-from workkit import all_done, number, until
+from workkit import all_done, until
 
 HERE = Path(__file__).parent
 
@@ -51,32 +51,6 @@ while True:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("redrive.worker.worker._WATCH", 0.02)
-
-
-def test_two_workers_tell_each_change_once(tmp_path: Path) -> None:
-    kept = Kept()
-    apps = [Redrive(tmp_path / "jobs.db", alerts=Alerts(kept)) for _ in range(2)]
-
-    def pay(cause: int) -> None:
-        raise type(f"Odd{cause}Error", (Exception,), {})("x")
-
-    handlers = [app.handler("shop.pay", attempts=1)(pay) for app in apps]
-    with apps[0].worker(), apps[1].worker():
-        for cause in range(4):
-            for handler in (*handlers, *handlers):
-                handler.submit(cause)
-            until(lambda cause=cause: number(apps[0], "dead") == 4 * (cause + 1))
-        until(lambda: Counter(kept.told())[("G4", "new")])
-        apps[1].desk.resolve("G1")
-        until(lambda: ("G1", "resolved") in kept.told())
-        until(lambda: all_done(apps[0]))
-    told = Counter(kept.told())
-    assert told == {**{(f"G{one}", "new"): 1 for one in range(1, 5)}, ("G1", "resolved"): 1}
-    messages = apps[0].desk.jobs.find(handler=NAME).jobs
-    assert [job.state for job in messages] == [State.COMPLETED] * 5
-    assert list(apps[0].desk.lanes.unserved()) == []
-    for app in apps:
-        app.close()
 
 
 def test_a_slack_that_hangs_slows_no_job_down(slack_hangs: Slack, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from redrive.alerts.conditions import NAME
 from redrive.alerts.messages import of_test
+from redrive.desk import shapes
 from redrive.payloads.masking import error_text
 
 if TYPE_CHECKING:
@@ -20,19 +21,6 @@ if TYPE_CHECKING:
 LATEST = 20  # messages that are listed
 
 
-class ListedChannel(NamedTuple):
-    """A channel: its name and kind, and the environment variables that it reads."""
-
-    name: str
-    kind: str
-    variables: tuple[str, ...]
-
-    @property
-    def unset(self) -> list[str]:
-        """The variables without which it cannot send."""
-        return [name for name in self.variables if not os.environ.get(name)]
-
-
 class Sent(NamedTuple):
     """A message: its job, and the channel and the title in the job's payload."""
 
@@ -41,10 +29,17 @@ class Sent(NamedTuple):
     title: str
 
 
-def channels(alerts: Alerts | None) -> list[ListedChannel]:
+def channels(alerts: Alerts | None) -> list[shapes.AlertChannel]:
     """Return the channels that are set up here."""
-    own = alerts.channels.values() if alerts else ()
-    return [ListedChannel(c.name, type(c).__name__.lower(), tuple(c.variables)) for c in own]
+    return [
+        {
+            "channel": channel.name,
+            "kind": type(channel).__name__.lower(),
+            "reads": [*channel.variables],
+            "not_set": [name for name in channel.variables if not os.environ.get(name)],
+        }
+        for channel in (alerts.channels.values() if alerts else ())
+    ]
 
 
 def latest(desk: Desk, limit: int = LATEST) -> list[Sent]:

@@ -9,9 +9,8 @@ channel that hangs delays no job.
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -72,8 +71,6 @@ class Watch:
         self._app = app
         self._failed: dict[str, float] = {}  # when each channel last failed
         self._next = 0.0
-        self._one_at_a_time = threading.Lock()
-        """Several threads of a program may run passes at the same time."""
         self._store_fails = False
         self.entry = Entry(
             name=NAME,
@@ -88,20 +85,19 @@ class Watch:
 
     def tick(self) -> None:
         """Check if it is time, and send what is due. It never raises."""
-        with self._one_at_a_time:
-            try:
-                store = self._app.submitter.store
-                if self._take_turn(store) and time.monotonic() >= self._next:
-                    self._look(store)
-                self._send_due(store)
-            except StoreError as error:
-                if not self._store_fails:
-                    log.warning("alerts cannot use the store: %s", error_text(error))
-                self._store_fails = True
-            except Exception:
-                log.exception("checking for alerts failed; trying again")
-            else:
-                self._store_fails = False
+        try:
+            store = self._app.submitter.store
+            if self._take_turn(store) and time.monotonic() >= self._next:
+                self._look(store)
+            self._send_due(store)
+        except StoreError as error:
+            if not self._store_fails:
+                log.warning("alerts cannot use the store: %s", error_text(error))
+            self._store_fails = True
+        except Exception:
+            log.exception("checking for alerts failed; trying again")
+        else:
+            self._store_fails = False
 
     def _look(self, store: Store) -> None:
         """Check the store, and set the time of the next check by how long it took."""
@@ -143,8 +139,7 @@ class Watch:
             return
         if len(changes) > FEW:
             message = messages.folded(changes, now, self._source(store))
-            for name in self._alerts.channels:
-                self._submit(message, name, f"alert-{version}-many-{name}")
+            self._send_all(lambda _: message, f"alert-{version}-many")
         else:
             for change in changes:
                 self._tell(store, change, now, f"alert-{version}-{change.subject}")
@@ -155,22 +150,24 @@ class Watch:
 
     def _tell(self, store: Store, change: Change, now: float, key: str) -> None:
         """Submit the message for a change to each channel that may send it."""
-        every, jobs = _NEW_EVERY if change.state == "new" else _SAME_EVERY, list[Job]()
+        jobs: list[Job] = []
         if isinstance(change.about, Group):
             if change.state != "regressed" and self._is_each(change.about.handlers):
                 return  # each of its jobs has its own
             jobs = newest(self._app.desk, change.about)
-        for name in self._alerts.channels:
-            claim = f"{_CLAIM}{change.subject}:{name}:{change.state}"
-            if _may_send(store, claim, f"{key}-{name}", every):
-                source, text = self._source(store), self._text(name)
-                message = messages.of_change(change, now, source, jobs, text)
-                self._submit(message, name, f"{key}-{name}")
+        source = self._source(store)
+        self._send_all(
+            lambda text: messages.of_change(change, now, source, jobs, text),
+            key,
+            claim=f"{change.subject}:{change.state}",
+            every=_NEW_EVERY if change.state == "new" else _SAME_EVERY,
+        )
 
     def _is_each(self, handlers: Collection[str]) -> bool:
         """Return True if the dead letters of these handlers are alerted one by one."""
         each = self._alerts.each
-        return all(any(matches(pattern, handler) for pattern in each) for handler in handlers)
+        fits = [any(matches(pattern, handler) for pattern in each) for handler in handlers]
+        return bool(fits) and all(fits)
 
     def heard(self, event: Event) -> None:
         """Submit the message about one dead letter; when there were many, one about its group."""
@@ -178,37 +175,43 @@ class Watch:
         if job is None or not self._is_each([job.handler]):
             return
         name, key = f"{_SINGLE}{event.number}", f"alert-job-{event.number}"
-        singles = {note.name for note in store.notes(_SINGLE)}
+        singles, source = {note.name for note in store.notes(_SINGLE)}, self._source(store)
         if name in singles or len(singles) < SINGLES or job.group is None:
             store.note(name, "", expires_in=SPAN)
-            for channel in self._alerts.channels:
-                source, text = self._source(store), self._text(channel)
-                self._submit(
-                    messages.of_job(job, event.at, source, text), channel, f"{key}-{channel}"
-                )
+            self._send_all(lambda text: messages.of_job(job, event.at, source, text), key)
             return
-        group = self._app.desk.groups.get(job.group)
+        group, now = self._app.desk.groups.get(job.group), store.now()
         change = Change("growing", group.name, group)
-        for channel in self._alerts.channels:
-            if _may_send(store, f"{_CLAIM}{group.name}:{channel}:each", f"{key}-{channel}", SPAN):
-                source, text = self._source(store), self._text(channel)
-                message = messages.of_change(change, store.now(), source, [job], text)
-                self._submit(message, channel, f"{key}-{channel}")
+        self._send_all(
+            lambda text: messages.of_change(change, now, source, [job], text),
+            key,
+            claim=f"{group.name}:each",
+            every=SPAN,
+        )
+
+    def _send_all(
+        self,
+        worded: Callable[[Text | None], Message],
+        key: str,
+        *,
+        claim: str = "",
+        every: float = 0.0,
+    ) -> None:
+        """Submit a message for each channel; with `claim` once in so many seconds."""
+        store = self._app.submitter.store
+        for name, channel in self._alerts.channels.items():
+            own = f"{key}-{name}"
+            if not claim or _may_send(store, f"{_CLAIM}{claim}:{name}", own, every):
+                text: Text | None = getattr(channel, "text", None) or self._alerts.text
+                message = worded(text)
+                log.info("alert by %s: %s", name, message.title)
+                payload = strict_json.dumps({"channel": name, "message": asdict(message)})
+                with suppress(KeyConflict):  # it was worded by a process that died
+                    self._app.submitter.submit(self.entry, payload, Options(key=own))
 
     def _source(self, store: Store) -> Source:
         service, base_url = self._alerts.service, self._alerts.base_url
         return Source(store=store.url, service=service, base_url=base_url)
-
-    def _text(self, channel: str) -> Text | None:
-        text: Text | None = getattr(self._alerts.channels[channel], "text", None)
-        return text or self._alerts.text
-
-    def _submit(self, message: Message, channel: str, key: str) -> None:
-        """Store a message as a job; one that has the key already is the same message."""
-        log.info("alert by %s: %s", channel, message.title)
-        payload = strict_json.dumps({"channel": channel, "message": asdict(message)})
-        with suppress(KeyConflict):  # it was worded by a process that died
-            self._app.submitter.submit(self.entry, payload, Options(key=key))
 
     def _send_due(self, store: Store) -> None:
         presence.serve(store, NAME)

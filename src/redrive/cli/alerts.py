@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import cast
 
 import click
 
@@ -18,7 +19,15 @@ from redrive.desk.documents import job_document
 from redrive.errors import StoreMissing
 
 _RESULTS = fields("channel:id result:word answer:prose")
-_CHANNELS = fields("name=channel:id kind:word reads:prose")
+
+
+def _reads(channel: Document) -> str:
+    """Return the variables that a channel reads, and if they are set."""
+    reads, unset = cast("list[list[str]]", [channel["reads"], channel["not_set"]])
+    return ", ".join(f"{name} ({'not set' if name in unset else 'set'})" for name in reads)
+
+
+_CHANNELS = fields("channel:id kind:word reads:prose", reads=_reads)
 
 
 @command(
@@ -82,8 +91,7 @@ def _list(cli: Cli, known: Alerts) -> None:
     sent: list[listing.Sent] = []
     with suppress(StoreMissing), cli.reading() as desk:  # channels can be set up before the store
         sent = listing.latest(desk)
-    found = listing.channels(known)
-    channels = [{"name": c.name, "kind": c.kind, "reads": _reads(c)} for c in found]
+    channels = listing.channels(known)
     messages = [job_document(message.job) for message in sent]
     rows = [
         {**document, "message": {"channel": message.channel, "title": message.title}}
@@ -110,10 +118,3 @@ _MESSAGES = fields(
     message.title=message:main error""",
     error=_error,
 )
-
-
-def _reads(channel: listing.ListedChannel) -> str:
-    """Return the variables that a channel reads, and if they are set."""
-    return ", ".join(
-        f"{name} ({'not set' if name in channel.unset else 'set'})" for name in channel.variables
-    )

@@ -271,20 +271,11 @@ def _handler(entry: Entry) -> shapes.Handler:
 
 def alerts(call: Call) -> messages.AlertList:
     """Return the channels of alerts and the latest messages."""
-    desk = call.app.desk
     return {
-        "channels": [
-            {
-                "channel": channel.name,
-                "kind": channel.kind,
-                "reads": list(channel.variables),
-                "not_set": channel.unset,
-            }
-            for channel in listing.channels(_alerts(call))
-        ],
+        "channels": listing.channels(_alerts(call)),
         "messages": [
             {"channel": sent.channel, "title": sent.title, "job": job_document(sent.job)}
-            for sent in listing.latest(desk)
+            for sent in listing.latest(call.app.desk)
         ],
     }
 

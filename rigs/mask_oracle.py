@@ -262,7 +262,7 @@ def questions_of_web(selector: str) -> Iterator[tuple[str, str, object]]:
     yield "GET", f"/api/v1/jobs?q={q}", None
     yield "GET", f"/api/v1/jobs?q={q}&limit=1&order=changed", None
     yield "GET", f"/api/v1/groups?q={q}", None
-    yield "POST", "/api/v1/plans", {"verb": "resolve", "q": selector}
+    yield "POST", "/api/v1/actions", {"verb": "resolve", "q": selector, "dry_run": True}
 
 
 def every_route() -> Iterator[tuple[str, str, object]]:
@@ -323,7 +323,7 @@ def every_command(right: World) -> Iterator[tuple[tuple[str, ...], str]]:
     ]
     words += ["run R1", "metrics", "log", "doctor", "verify", "list --limit 50"]
     words += [f"show {job_id(n)}" for n in range(1, 7)]
-    words += [f"show {job_id(1)} --payload", "purge --state resolved --dry-run"]
+    words += [f"show {job_id(1)} --payload", "purge state:resolved --dry-run"]
     for line, form in itertools.product(words, ("--json", "--plain")):
         yield (*line.split(), form), ""
     for name in ("text", "key", "tag"):

@@ -165,7 +165,6 @@ LINES: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "verify": ("verify",),
     "edit": (f"edit {name(1)} --payload new.json --dry-run",),
-    "cleanup": ("cleanup --dry-run",),
     "init": ("init",),
     "retry": ("retry G1 --dry-run", f"retry {name(1)}"),
     "resolve": ("resolve G1 --dry-run", f"resolve {name(2)} --yes --reason x-{NAMED}"),
@@ -173,7 +172,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "reopen": (f"reopen {name(4)} --yes",),
     "pause": (f"pause mail.send --reason password={NOTED}",),
     "resume": ("resume mail.send",),
-    "purge": ("purge --state resolved --dry-run",),
+    "purge": ("purge state:resolved --dry-run",),
     "export": ("export -o out.jsonl --force",),
     "import": ("import out.jsonl", "import out.jsonl --dry-run"),
     # They serve or run a program of the user's; what they show is asked for below and in tests/app.
@@ -229,14 +228,13 @@ def bodies() -> Iterator[tuple[str, str, dict[str, object]]]:
     yield "post_jobs", "/api/v1/jobs", {"handler": "mail.send", "payload": PAYLOAD, "key": "n"}
     yield "post_jobs", "/api/v1/jobs", {"handler": "mail.send", "payload": PAYLOAD, "key": "k-2"}
     yield "post_jobs_job_edit", f"{job}/edit", {"payload": PAYLOAD, "edits": 1, **why}
-    yield "post_jobs_job_resolve", f"{job}/resolve", why
-    yield "post_jobs_job_reopen", f"{job}/reopen", why
-    yield "post_jobs_job_discard", f"{job}/discard", why
-    yield "post_jobs_job_retry", f"/api/v1/jobs/{name(2)}/retry", why
+    act = "/api/v1/actions"
+    for number, verb in ((1, "resolve"), (1, "reopen"), (1, "discard"), (2, "retry")):
+        yield "post_actions", act, {"verb": verb, "q": name(number), **why}
+    for word in ({"dry_run": True}, {"as_of": f"1.0:1 {SAID}", "confirm": 1, "name": SAID}):
+        yield "post_actions", act, {"verb": "retry", "q": f'state:dead "{SAID}"', **word}
     yield "post_groups_group_mark", "/api/v1/groups/G1/mark", {"resolved": True, **why}
     yield "post_groups_group_note", "/api/v1/groups/G1/note", {"note": SAID}
-    yield "post_plans", "/api/v1/plans", {"verb": "retry", "q": f'state:dead "{SAID}"'}
-    yield "post_plans_plan_carry_out", "/api/v1/plans/none/carry-out", {"confirm": 1, "name": SAID}
     yield "post_alerts_channel_test", "/api/v1/alerts/kept/test", why
     yield "post_pauses", "/api/v1/pauses", {"lane": "mail.send", "reason": SAID}
     yield "post_pauses_lane_resume", "/api/v1/pauses/mail.send/resume", {"reason": SAID}
@@ -252,7 +250,7 @@ def test_no_route_shows_a_secret(walk: Shop, caplog: pytest.LogCaptureFixture) -
     with walk.app() as app:
         app.handler("mail.send")(lambda **payload: None)
         web = Web(app)
-        values = {"job": name(1), "group": "G1", "run": "R1", "plan": "none"}
+        values = {"job": name(1), "group": "G1", "run": "R1"}
         app.alerts = Alerts(Kept())
         for route in ROUTES:
             if route.method == "GET":

@@ -220,7 +220,6 @@ def test_doctor_hides_secrets(empty: Shop, monkeypatch: pytest.MonkeyPatch) -> N
         "doctor",
         "alerts list",
         "work --once",
-        "cleanup",
         "retry state:dead --inline --yes",
         "edit {job} --payload new.json --yes",
     ],

@@ -43,7 +43,7 @@ ACTING = [
     ["reopen", "G1", "--yes"],
     ["pause", "mail"],
     ["resume", "mail"],
-    ["cleanup", "--dead", "1d", "--yes"],
+    ["purge", "state:dead", "--yes"],
     ["verify", "--repair"],
 ]
 
@@ -164,7 +164,7 @@ def test_names_of_files_in_the_place_of_a_pattern_are_explained(shop: Shop) -> N
     result = shop.run("list", "--handler", "llm.py", "llm.txt")
     assert result.exit_code == 2
     assert "'llm.txt' is a file here" in result.stderr
-    assert "quotes" in result.stderr
+    assert "quote it" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["list", "retry", "show"])
@@ -177,10 +177,9 @@ def test_the_shells_file_names_are_explained_where_an_id_was_expected(
         result = shop.run(command, word)
         assert result.exit_code in {2, 3}
         assert ("is a file here" in result.stderr) == (command != "show")
-    assert "quotes" in shop.run("retry", "--handler", "mail.py").stderr
     listed = shop.run("list", "--handler", "mail.py")
     assert listed.exit_code == 0
-    assert "quotes" in listed.stderr
+    assert "quote it" in listed.stderr
 
 
 @pytest.mark.parametrize("command", ["list", "retry", "show"])

@@ -36,7 +36,7 @@ def ask(shop: Shop, *words: str, code: int = 0) -> dict[str, object]:
 
 def test_out_gone_and_in_again(place: Shop) -> None:
     assert ask(place, "export", "-o", "all")["exported"] == 7
-    assert ask(place, "purge", "--state", "dead", "--yes")["removed"] == 4
+    assert ask(place, "purge", "state:dead", "--yes")["done"] == 4
     back = ask(place, "import", "all")
     assert (back["added"], back["known"]) == (4, 3)
     assert ask(place, "export", "-o", "again")["exported"] == 7

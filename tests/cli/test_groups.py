@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from kit import START
 from ptykit import on_terminal
 from redrive import Job, Reason, Redrive, State
-from redrive.cli import actions
+from redrive.cli import act
 from redrive.desk.shared_facts import compared
 from redrive.stores.sqlite import SqliteStore
 from redrive.testing import ManualClock
@@ -269,7 +269,7 @@ def test_what_died_while_a_person_was_asked_is_a_regression(
         bleeding.add(dead_letter(99, updated=bleeding.clock.now()))
         bleeding.clock.advance(60)
 
-    monkeypatch.setattr(actions, "ask", meanwhile)
+    monkeypatch.setattr(act, "ask", meanwhile)
     done = bleeding.run("group", "1", "resolve")
     assert done.exit_code == 0, done.stderr
     found = data(bleeding, "group", "G1")
@@ -292,7 +292,7 @@ def test_reopening_undoes_it(bleeding: Shop) -> None:
 
 
 def test_a_part_of_a_group_does_not_mark_it(bleeding: Shop) -> None:
-    bleeding.run("resolve", "G1", "--handler", "mail.*", "--yes")
+    bleeding.run("resolve", "G1", "handler:mail.*", "--yes")
     assert data(bleeding, "group", "G1")["status"] == "open"
     bleeding.run("group", "G1", "resolve", "--yes")
     bleeding.run("reopen", "G1", "--yes")

@@ -16,7 +16,7 @@ import pytest
 
 from ptykit import on_terminal
 from redrive import Redrive
-from shopkit import HOUR, Shop, name
+from shopkit import Shop, name
 
 _numbers = itertools.count(1)
 
@@ -101,44 +101,6 @@ def test_a_pause_of_a_lane_that_nobody_has_or_that_a_worker_made_is_told(shop: S
 def test_a_wrong_lane_or_time_is_refused(shop: Shop, words: list[str]) -> None:
     """F80: a lane's name is never a path nor anything else."""
     assert shop.run(*words).exit_code == 2
-
-
-def test_cleanup_by_ages_counts_asks_and_removes(shop: Shop) -> None:
-    shop.clock.advance(48 * HOUR)
-    dry = shop.run("cleanup", "--completed", "24h", "--dead", "60h", "--dry-run", "--json")
-    assert json.loads(dry.stdout)["data"] == {"dry_run": True, "would_remove": 5}
-    assert shop.run("cleanup", "--dead", "60h").exit_code == 2
-    done = shop.run("cleanup", "--completed", "24h", "--json", "--yes")
-    assert json.loads(done.stdout)["data"] == {"removed": 1}
-    assert shop.run("show", name(7)).exit_code == 3
-    assert shop.state_of(name(1)) == "dead"
-
-
-def test_a_dead_letter_that_completed_is_counted_where_it_is_removed(empty: Shop) -> None:
-    with Redrive("redrive.db", clock=empty.clock) as app:
-        errors = iter([ValueError("once")])
-
-        @app.handler("mail.send", attempts=1)
-        def send() -> None:
-            for error in errors:
-                raise error
-
-        job = send.submit()
-        app.run_due()
-        app.desk.retry(job.id)
-        app.run_due()
-    empty.clock.advance(48 * HOUR)
-    for ages, number in (("--completed", 0), ("--resolved", 1)):
-        words = ("cleanup", ages, "24h", "--json")
-        dry = json.loads(empty.run(*words, "--dry-run").stdout)["data"]
-        done = json.loads(empty.run(*words, "--yes").stdout)["data"]
-        assert (dry["would_remove"], done["removed"]) == (number, number)
-
-
-def test_cleanup_without_policies_or_ages_removes_nothing(shop: Shop) -> None:
-    result = shop.run("cleanup", "--yes")
-    assert result.exit_code == 2
-    assert "policies" in result.stderr
 
 
 PROGRAM = """
@@ -263,7 +225,6 @@ def test_the_app_may_be_named_in_the_file(empty: Shop, program: str) -> None:
     submit(empty, "ada")
     Path("redrive.toml").write_text(f'app = "{program}:app"\n')
     assert "succeeded\t1" in empty.run("work", "--once").stdout
-    assert empty.run("cleanup").stdout == "removed\t0\n"
 
 
 @pytest.mark.parametrize("option", [["--ignore-backoff"], ["--limit", "3"]])

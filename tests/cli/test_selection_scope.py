@@ -12,9 +12,9 @@ from shopkit import HOUR, Shop, name
 @pytest.mark.parametrize(
     "words",
     [
-        ["discard", "-", "--state", "dead", "--reason", "test data", "--yes"],
+        ["discard", "-", "state:dead", "--reason", "test data", "--yes"],
         ["retry", "-", "handler:mail.*", "--yes"],
-        ["purge", "-", "--state", "completed", "--yes"],
+        ["purge", "-", "state:completed", "--yes"],
         ["export", "-"],
         ["list", "-", "--ids"],
     ],

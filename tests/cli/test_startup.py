@@ -20,7 +20,7 @@ sys.stderr.write(json.dumps(sorted(sys.modules)))
 SLOW = {
     "asyncio", "hashlib", "http.client", "importlib.resources", "redrive.app", "redrive.classify",
     "redrive.submission", "redrive.policies.policy", "redrive.runs.run_records", "redrive.attempts.executions",
-    "redrive.cli.actions", "rich", "socket", "ssl", "tempfile", "tomllib", "difflib",
+    "redrive.cli.act", "rich", "socket", "ssl", "tempfile", "tomllib", "difflib",
     "importlib.metadata", "zipfile",
 }  # fmt: skip
 

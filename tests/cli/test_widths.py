@@ -61,7 +61,6 @@ COMMANDS = [
     "purge state:dead --dry-run",
     "pause mail.send --for 2h",
     f"edit {name(1)} --payload new.json --dry-run",
-    "cleanup --dead 1h --dry-run",
     "verify",
     "doctor",
     "alerts list",

@@ -42,7 +42,6 @@ LINES = {
     "init": "init",
     "doctor": "doctor --store sound.db",
     "verify": "verify",
-    "cleanup": "cleanup --dead 1h --yes",
     "purge": f"purge {ONE} --yes",
     "export": "export -o out.jsonl --force",
     "import": "import in.jsonl",

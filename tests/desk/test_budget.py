@@ -13,7 +13,7 @@ from kit import make_failure, make_job
 from redrive import Reason, Redrive, State
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
-from redrive.desk import plans, search
+from redrive.desk import search
 from redrive.jobs.job import Job
 from stores.contract.kinds import KINDS, Kind, Place
 
@@ -87,7 +87,7 @@ def test_a_list_ends_in_time_also_where_every_job_has_the_words_behind_a_mask(
 
 def test_an_action_sees_all_jobs(app: Redrive) -> None:
     for words in ("tag:vip", '"needle"', "G1 G2 tag:vip"):
-        assert list(plans.make(app.desk, "retry", [words], asked=words).eligible) == OLDEST
+        assert app.desk.plan("retry", words).ids == OLDEST
     assert list(app.desk.jobs.ids("tag:vip")) == OLDEST
     assert sum(group.jobs for group in app.desk.groups.find('"needle"')) == len(OLDEST)
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx
 from starlette.applications import Starlette
@@ -70,6 +71,25 @@ class Visitor:
         more = [("origin", BASE), *httpx.Headers(headers).multi_items()]
         return self.ask("POST", path, data={"csrf": word, **fields}, headers=more)
 
+    def open(self, address: str, **said: Any) -> httpx.Response:
+        """Ask for a page; that of a plan is the answer to a form."""
+        path, _, query = address.partition("?")
+        if path != "/plans":
+            return self.ask("GET", address, **said)
+        data = {"csrf": self.csrf(), **dict(parse_qsl(query))}
+        headers = {"origin": BASE, **said.get("headers", {})}
+        return self.ask("POST", path, data=data, headers=headers)
+
+    def plan(self, verb: str, q: str) -> Page:
+        """Ask what an action would do."""
+        answer = self.send("/plans", verb=verb, q=q)
+        assert answer.status_code == 200, answer.text
+        return Page(answer.text)
+
+    def carry_out(self, plan: Page, **typed: str) -> httpx.Response:
+        """Send the form of a plan, with what was typed into it."""
+        return self.send("/actions", **{**plan.fields(), **typed})
+
     def csrf(self, headers: Any = ()) -> str:
         html = self.ask("GET", f"{self.root}/groups", headers=headers).text
         found = re.search(r'name="csrf" value="([0-9a-f]+)"', html)
@@ -102,6 +122,11 @@ class Page(HTMLParser):
 
     def links(self) -> list[str]:
         return [attrs["href"] for attrs in self.all("a") if "href" in attrs]
+
+    def fields(self) -> dict[str, str]:
+        """The hidden fields of the forms, but for the word of the session."""
+        hidden = [one for one in self.all("input") if one.get("type") == "hidden"]
+        return {one["name"]: one["value"] for one in hidden if one["name"] != "csrf"}
 
     def posts(self) -> list[str]:
         """The addresses of the forms that change something."""

@@ -11,7 +11,7 @@ from shopkit import name
 from webkit import ACT, READ, Web
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
-PATHS = {"job": name(1), "group": "G1", "run": "R1", "plan": "none", "lane": "mail.send"}
+PATHS = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send"}
 PATHS["channel"] = "none"
 TOKENS = {
     None: "",

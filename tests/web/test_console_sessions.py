@@ -19,7 +19,7 @@ from redrive.web.console.sessions import LASTS
 from shopkit import name
 from webkit import ACT, BASE, READ
 
-PATHS = {"job": name(1), "group": "G1", "run": "R1", "plan": "none", "lane": "mail.send"}
+PATHS = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send"}
 PATHS["channel"] = "none"
 
 
@@ -148,7 +148,7 @@ def test_a_code_signs_in_once_and_soon(app: Redrive, monkeypatch: pytest.MonkeyP
 def test_the_api_takes_no_cookie_and_pages_take_no_token(app: Redrive) -> None:
     visitor = Visitor(app)
     assert visitor.ask("GET", "/api/v1/jobs").status_code == 401
-    path = f"/api/v1/jobs/{name(1)}/resolve"
+    path = "/api/v1/actions"
     assert visitor.ask("POST", path, json={}, headers={"origin": BASE}).status_code == 401
     stranger = Visitor(app, None)
     bearer = {"authorization": f"Bearer {ACT}"}
@@ -165,9 +165,10 @@ def untouched(app: Redrive) -> Iterator[None]:
 
 def sent(visitor: Visitor, path: str, **said: Any) -> int:
     fields = {"reason": "x", "lane": "mail.send", "note": "x", "resolved": "true", "confirm": "4"}
-    form = FORMS[path].route.body
-    assert form is not None
-    known = {name: value for name, value in fields.items() if name in form.__struct_fields__}
+    form = FORMS[path].route.body if path in FORMS else None
+    names = form.__struct_fields__ if form else ()
+    known = {name: value for name, value in fields.items() if name in names}
+    known |= {} if form else {"one": "resolve G1"}
     data = {**known, "csrf": visitor.csrf(), **said.pop("data", {})}
     return visitor.ask("POST", path.format(**PATHS), data=data, **said).status_code
 
@@ -177,7 +178,7 @@ def test_a_form_needs_a_session_a_right_an_origin_and_its_word(app: Redrive) -> 
     ours, bearer = {"origin": BASE}, {"authorization": f"Bearer {ACT}"}
     stranger, reader, actor, other = (Visitor(app, t) for t in (None, READ, ACT, ACT))
     empty = {**ours, "content-type": "application/x-www-form-urlencoded"}
-    for path in FORMS:
+    for path in (*FORMS, "/actions", "/plans"):
         assert sent(stranger, path, headers=ours) == 303, path  # to the sign-in
         assert sent(stranger, path, headers={**bearer, **ours}) == 303, path
         assert sent(reader, path, headers=ours) == 403, path
@@ -194,8 +195,9 @@ def test_a_form_needs_a_session_a_right_an_origin_and_its_word(app: Redrive) -> 
 @pytest.mark.usefixtures("untouched")
 def test_a_form_is_read_strictly(app: Redrive) -> None:
     actor = Visitor(app)
-    path, csrf = f"/jobs/{name(1)}/resolve", actor.csrf()
-    for body in (f"csrf={csrf}&csrf={csrf}", f"csrf={csrf}&nonsense=1", f"csrf={csrf}&reason=%ff"):
+    path, csrf = "/actions", actor.csrf()
+    good = f"one=resolve+{name(1)}&csrf={csrf}"
+    for body in (f"{good}&csrf={csrf}", f"{good}&nonsense=1", f"{good}&reason=%ff"):
         headers = {"origin": BASE, "content-type": "application/x-www-form-urlencoded"}
         assert actor.ask("POST", path, content=body, headers=headers).status_code == 400, body
     headers = {"origin": BASE, "content-type": "text/plain"}
@@ -205,12 +207,11 @@ def test_a_form_is_read_strictly(app: Redrive) -> None:
 def test_without_tokens_everybody_acts_but_no_page_of_another_origin(app: Redrive) -> None:
     anybody = Visitor(app, None, tokens=None, auth=False)
     assert is_in(anybody)
-    assert anybody.send(f"/jobs/{name(1)}/resolve").status_code == 303
+    assert anybody.send("/actions", one=f"resolve {name(1)}").status_code == 303
     assert app.desk.log.actions()[0].actor == "anybody"
-    data = {"csrf": anybody.csrf()}
-    path = f"/jobs/{name(2)}/resolve"
+    data = {"csrf": anybody.csrf(), "one": f"resolve {name(2)}"}
     foreign = {"origin": "http://evil.example"}
-    assert anybody.ask("POST", path, data=data, headers=foreign).status_code == 403
+    assert anybody.ask("POST", "/actions", data=data, headers=foreign).status_code == 403
 
 
 @pytest.mark.usefixtures("untouched")
@@ -240,7 +241,11 @@ def test_a_notice_that_somebody_else_set_has_no_button_of_its_own(app: Redrive) 
     usual = set(visitor.page("/runs").posts())
     known = noticed(visitor, ["pause", {"lane": "mail.send"}])
     assert set(known.posts()) - usual == {"/pauses/mail.send/resume"}
+    closed = noticed(visitor, ["resolve", {"job": name(1)}])
+    assert set(closed.posts()) - usual == {"/actions"}
+    assert f"reopen {name(1)}" in [button.get("value") for button in closed.all("button")]
     for value in (
+        ["resolve", {"job": f"{name(1)} G1"}],
         *[{"key": "retry", "values": {}, "undo": undo} for undo in ("//evil.example/x", 5, ["/"])],
         ["pause", {"lane": "mail send"}],
         ["pause", {}],
@@ -258,6 +263,6 @@ def test_an_error_leads_back_to_a_page_of_ours(app: Redrive) -> None:
     visitor = Visitor(app)
     gone = visitor.page(f"{BASE}//evil.example/x", 404)
     assert not [link for link in gone.links() if "evil" in link]
-    refused = visitor.send(f"/jobs/{name(1)}/reopen", back="/groups?sort=jobs")
+    refused = visitor.send("/actions", one=f"reopen {name(1)}", back="/groups?sort=jobs")
     assert refused.status_code == 409
     assert "/groups?sort=jobs" in Page(refused.text).links()

@@ -112,17 +112,6 @@ def test_an_error_shows_nothing_of_the_payload_s_secrets(app: Redrive) -> None:
         assert "hunter22" not in web.ask("GET", path).text
 
 
-def test_one_job_is_driven_again_and_closed(web: Web) -> None:
-    assert web.post(f"/api/v1/jobs/{name(1)}/retry")["state"] == "pending"
-    assert web.post(f"/api/v1/jobs/{name(2)}/resolve", {"reason": "by hand"})["state"] == "resolved"
-    assert web.post(f"/api/v1/jobs/{name(2)}/reopen")["state"] == "dead"
-    assert web.post(f"/api/v1/jobs/{name(2)}/discard", {"reason": "x"})["reason"] == "discarded"
-    assert web.post(f"/api/v1/jobs/{name(7)}/retry", status=409)["code"] == "refused"
-    assert web.post("/api/v1/jobs/nothing/retry", status=404)["code"] == "not_found"
-    for blank in ({}, {"reason": ""}, {"reason": "  "}):
-        web.post(f"/api/v1/jobs/{name(3)}/discard", blank, status=400)
-
-
 def test_groups_are_counted_marked_and_noted(web: Web) -> None:
     found = web.get("/api/v1/groups")["groups"]
     assert [(one["group"], one["jobs"]) for one in found] == [("G1", 2), ("G2", 1), ("G3", 1)]

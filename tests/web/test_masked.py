@@ -36,7 +36,7 @@ def test_a_masked_name_cannot_be_asked_for(web: Web) -> None:
         for answer in (
             found(web, q),
             web.ask("GET", f"/api/v1/groups?q={quote(q)}", token=READ),
-            web.ask("POST", "/api/v1/plans", json={"verb": "retry", "q": q}),
+            web.ask("POST", "/api/v1/actions", json={"verb": "retry", "q": q, "dry_run": True}),
         ):
             assert answer.status_code == 400
             assert "is a masked field" in answer.json()["detail"]
@@ -129,8 +129,8 @@ def test_a_reason_that_repeats_a_secret_of_its_job_is_masked(web: Web) -> None:
     """in the audit log as in the job."""
     place = stored(web, 8004, {"password": "Hunter22xyz"})
     said = {"reason": "signed in with Hunter22xyz myself"}
-    web.post(f"{place}/resolve", said)
-    web.post(f"{place}/reopen", said)
+    for verb in ("resolve", "reopen"):
+        web.post("/api/v1/actions", {"verb": verb, "q": place.rpartition("/")[2], **said})
     shown = web.get(place)["payload"]
     web.post(f"{place}/edit", {"payload": {**shown, "n": 1}, "edits": 0, **said})
     actions = web.get("/api/v1/actions")["actions"][:3]
@@ -202,7 +202,8 @@ def test_a_search_ends_in_time_and_says_how_far_it_went(
     page = found(web, "payload.to:*").json()
     assert [job["id"] for job in page["jobs"]] == every[:1] or page["scope"]["looked"] == 1
     assert page["cursor"] is not None
-    assert web.post("/api/v1/plans", {"verb": "retry", "q": "payload.to:*"}, status=504)
+    body = {"verb": "retry", "q": "payload.to:*", "dry_run": True}
+    assert web.post("/api/v1/actions", body, status=504)
     assert search.MUST_END.get()() is False
 
 

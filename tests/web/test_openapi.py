@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("openapi")
 
 EXAMPLES = 10
 """Requests of each kind for each operation."""
-REAL = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send", "plan": "none"}
+REAL = {"job": name(1), "group": "G1", "run": "R1", "lane": "mail.send"}
 REAL["channel"] = "none"
 TOKEN = {"authorization": f"Bearer {ACT}"}
 

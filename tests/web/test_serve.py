@@ -25,6 +25,7 @@ from redrive.web.routes import ROUTES
 from shopkit import Shop, name, shop_jobs
 from webkit import ACT, READ
 
+RETRY = {"verb": "retry", "q": name(1)}
 PROGRAM = """
 from redrive import Redrive
 
@@ -142,7 +143,7 @@ def test_without_a_program_it_serves_the_store() -> None:
         assert len(httpx.get(f"{url}/api/v1/jobs").json()["jobs"]) == 7
         body = {"handler": "mail.send", "payload": {}}
         assert httpx.post(f"{url}/api/v1/jobs", json=body).status_code == 404
-        assert httpx.post(f"{url}/api/v1/jobs/{name(1)}/retry", json={}).status_code == 200
+        assert httpx.post(f"{url}/api/v1/actions", json=RETRY).status_code == 200
 
 
 def test_what_would_be_open_to_others_does_not_start(shop: Shop) -> None:
@@ -196,7 +197,7 @@ def test_a_file_of_tokens_is_made_for_its_owner() -> None:
         for _, right, token in lines:
             headers = {"authorization": f"Bearer {token}"}
             assert httpx.get(f"{url}/api/v1/jobs", headers=headers).status_code == 200
-            retried = httpx.post(f"{url}/api/v1/jobs/{name(1)}/retry", json={}, headers=headers)
+            retried = httpx.post(f"{url}/api/v1/actions", json=RETRY, headers=headers)
             assert retried.status_code == (200 if right == "act" else 403)
     with Redrive("redrive.db") as app:
         assert app.desk.log.actions()[0].actor == "operator"

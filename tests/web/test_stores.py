@@ -36,8 +36,9 @@ def test_from_submit_to_a_run(place: Place) -> None:
     assert web.get("/api/v1/groups")["groups"][0]["jobs"] == 3
     body = {"payload": {"to": "bob"}, "edits": 0}
     assert web.post(f"/api/v1/jobs/{made['id']}/edit", body)["payload"] == {"to": "bob"}
-    plan = web.post("/api/v1/plans", {"verb": "retry", "q": "G1"})
-    done = web.post(f"/api/v1/plans/{plan['plan']}/carry-out", {"confirm": 3})
+    body = {"verb": "retry", "q": "G1"}
+    plan = web.post("/api/v1/actions", {**body, "dry_run": True})
+    done = web.post("/api/v1/actions", {**body, "as_of": plan["as_of"], "confirm": 3})
     assert (done["done"], done["run"]) == (3, "R1")
     app.run_due()
     run = web.get("/api/v1/runs/R1")

@@ -67,8 +67,17 @@ def selection_of(options: dict[str, Any], usual: Iterable[State] = tuple(State))
     asked += [*(f"{name}:{value}" for name, value in filters.items()), *ages]
     if options.get("states"):
         filters["state"] = list(options["states"])
+    return _read(words, filters, usual, " ".join(asked))
+
+
+def chosen(selectors: Iterable[str], usual: Iterable[State] = tuple(State)) -> Selection:
+    """Read the selectors of a command that acts; `-` is ids on standard input."""
+    return _read(list(_words(selectors)), Filters(), usual, " ".join(selectors))
+
+
+def _read(words: list[str], filters: Filters, usual: Iterable[State], asked: str) -> Selection:
     try:
-        return replace(read(words, filters, usual), asked=" ".join(asked))
+        return replace(read(words, filters, usual), asked=asked)
     except UsageError as error:
         raise UsageError(_expanded(words) or str(error)) from error
 
@@ -100,8 +109,7 @@ def _expanded(words: Iterable[str]) -> str:
     for word in words:
         if word and os.path.lexists(word):
             return (
-                f"{word!r} is a file here: the shell replaces patterns without quotes by file names; "
-                "write 'mail.*' with quotes"
+                f"{word!r} is a file here: the shell expanded a pattern; quote it, as in 'mail.*'"
             )
     return ""
 

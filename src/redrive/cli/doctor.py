@@ -186,7 +186,7 @@ def _files(desk: Desk) -> Iterator[Finding]:
         yield Finding("permissions", "ok", f"mode {mode:o}: for its owner only")
     free = shutil.disk_usage(place.parent).free
     level: Level = "bad" if free < BAD_ROOM else "warn" if free < ROOM else "ok"
-    remedy = "" if level == "ok" else "free some space, or run redrive cleanup"
+    remedy = "" if level == "ok" else "free some space, or run redrive purge"
     yield Finding("space", level, f"{free / 1e9:,.1f} GB free on the store's disk", remedy)
 
 

@@ -109,7 +109,7 @@ def group(
 
 def _move(ctx: click.Context, name: str, action: str, options: dict[str, Any]) -> None:
     """Resolve or reopen a group's jobs as the commands do; without jobs only mark the group."""
-    from redrive.cli import actions  # noqa: PLC0415 - looking does not need it
+    from redrive.cli import act  # noqa: PLC0415 - looking does not need it
 
     cli: Cli = ctx.obj
     with cli.reading() as desk:
@@ -118,12 +118,12 @@ def _move(ctx: click.Context, name: str, action: str, options: dict[str, Any]) -
         some = desk.jobs.find(chosen, state=state, limit=1).jobs
         seen, resolved = desk.store.now(), action == "resolve"
     if some:
-        move = actions.resolve if resolved else actions.reopen
+        move = act.resolve if resolved else act.reopen
         ctx.invoke(move, selectors=(chosen.name,), **options)
     elif not options["dry_run"]:
         with cli.acting() as desk:
-            reason = options["reason"]
-            actions.mark(cli, desk, chosen.number, resolved=resolved, reason=reason, at=seen)
+            desk.groups.mark(chosen, resolved=resolved, reason=options["reason"], at=seen)
+            cli.say(f"{chosen.name} is marked as {'resolved' if resolved else 'open'}")
 
 
 def _view(desk: Desk, group: Group) -> View:

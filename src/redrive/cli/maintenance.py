@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli._cli import Cli, same_line
-from redrive.cli._command import command, option, yes_option
-from redrive.cli._confirm import confirm, need_terminal
+from redrive.cli._cli import Cli
+from redrive.cli._command import command, option
 from redrive.cli._errors import FAILED, USAGE, Stop
-from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, Field, Line, Part, Table, View, fields, plural
-from redrive.desk import retention
 from redrive.desk.desk import Desk
 from redrive.errors import StoreMissing
-from redrive.jobs.durations import seconds
-from redrive.policies.policy import Keep
 from redrive.registry import check_name
 
 if TYPE_CHECKING:
@@ -145,61 +140,3 @@ def _report_view(report: Report, steps: list[str]) -> View:
         Table(fields("where:id what:prose remedy:prose"), problems, "Problems", "problem"),
     ]
     return View(data, parts)
-
-
-@command(
-    "cleanup",
-    "redrive cleanup shop.jobs:app",
-    "redrive cleanup --completed 24h --resolved 7d",
-    "redrive cleanup --dead 90d --dry-run",
-)
-@click.argument("app_name", metavar="[MODULE:APP]", required=False)
-@option("--completed AGE", "Remove completed jobs older than this.")
-@option("--resolved AGE", "Remove resolved jobs older than this.")
-@option("--dead AGE", "Remove dead letters older than this.")
-@option("--dry-run", "Only count the jobs; needs ages.")
-@yes_option
-@click.pass_obj
-def cleanup(
-    cli: Cli, /, app_name: str | None, *, dry_run: bool, yes: bool, **ages: str | None
-) -> None:
-    """Remove finished jobs that are older than their policies keep them.
-
-    The policies are in your program, so name it; or give the ages as options.
-    """
-    spans = {state: seconds(age, name=f"--{state}") for state, age in ages.items() if age}
-    name = app_name if spans else program_name(cli, app_name)
-    if name and spans:
-        raise click.UsageError("name a program or ages, not both")
-    if name and dry_run:
-        raise click.UsageError("--dry-run counts by age: add --completed, --resolved or --dead")
-    if not name and not spans:
-        raise click.UsageError(
-            "name your program (MODULE:APP), whose policies set how long jobs are kept, or add ages"
-        )
-    if name:
-        with load_app(cli, name) as app:
-            _show_removed(cli, app.cleanup())
-        return
-    keep = Keep(*(spans.get(state) for state in ("completed", "resolved", "dead")))
-    with cli.opened(read_only=dry_run, keep=keep) as app:
-        number = sum(
-            1
-            for rule in retention.rules_of(keep)
-            for job in app.desk.jobs.each(state=rule.state, older_than=rule.older_than)
-            if rule.was_dead in {None, job.died_at is not None}
-        )
-        if dry_run:
-            data = {"dry_run": True, "would_remove": number}
-            then = same_line(without="--dry-run")
-            cli.show(View(data, [Facts(fields("would_remove"), data)]), then=then)
-            return
-        if number and not yes:
-            need_terminal(f"removing {plural(number, 'job')} permanently")
-            confirm(f"Remove {plural(number, 'job')} permanently?")
-        _show_removed(cli, app.cleanup())
-
-
-def _show_removed(cli: Cli, number: int) -> None:
-    data = {"removed": number}
-    cli.show(View(data, [Facts(fields("removed"), data)]), then="redrive status")

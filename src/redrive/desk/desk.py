@@ -22,7 +22,10 @@ from redrive.payloads.masked_jobs import secrets_of, seen
 
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
+    from redrive.desk.plan import Order, Plan
+    from redrive.desk.plan import Verb as PlanVerb
     from redrive.desk.runs import Runs
+    from redrive.desk.shapes import Done
     from redrive.desk.transfer import Transfer
     from redrive.jobs.job import Job
     from redrive.jobs.transitions import Verb
@@ -61,6 +64,28 @@ class Desk:
     def store(self) -> Store:
         """The open store: its `url`, `durability`, `now()`, and `verify()`."""
         return self._backend.store
+
+    def plan(
+        self, verb: PlanVerb, *targets: Target, as_of: str | None = None, as_run: bool = False
+    ) -> Plan:
+        """Return which jobs an action would take; nothing is changed. JobNotFound if no id is known.
+
+        The verb is retry, resolve, discard, reopen or purge. `carry_out` needs the plan's `as_of`; with
+        it here, only the jobs count that have not changed since that plan. A run takes no job of another
+        run: so does a retry of several jobs, or of one with `as_run`.
+        """
+        from redrive.desk import plan  # noqa: PLC0415 - few commands need it
+
+        return plan.plan(self, verb, targets, as_of=as_of, as_run=as_run)
+
+    def carry_out(self, verb: PlanVerb, *targets: Target, **order: Unpack[Order]) -> Done:
+        """Carry out a plan on those of its jobs that have not changed since; see `desk.plan`.
+
+        A repeat finds none of them left, changes nothing, and answers what became of them.
+        """
+        from redrive.desk import plan  # noqa: PLC0415 - few commands need it
+
+        return plan.carry_out(self, verb, targets, **order)
 
     def retry(
         self,
@@ -120,7 +145,7 @@ class Desk:
         reason: str,
         actor: str | None,
     ) -> Moved:
-        meant = search.meant(self.store, verb, read(targets, filters, USUAL[verb]))
+        meant = search.meant(self.store, read(targets, filters, USUAL[verb]), USUAL[verb])
         ids = [job.id for job in search.known(meant)]
         asked = spelled(targets, filters)
         return self.jobs.move(verb, ids, asked=asked, reason=reason, actor=actor)

@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from redrive.desk import search
-from redrive.desk.selection import USUAL, Filters, Target, job_id, read, spelled
+from redrive.desk.selection import Filters, Target, job_id, read, spelled
 from redrive.errors import BadPayload, JobNotFound, UsageError
 from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Job
@@ -149,11 +149,7 @@ class Jobs:
         """Move exactly the jobs of a frozen set; `asked` is how they were asked for."""
         from redrive.events import EVENT_OF, Event  # noqa: PLC0415 - a desk that only reads needs none
 
-        if (
-            checks.choice(verb, "verb", USUAL) == "discard"
-            and not checks.text(reason, "reason").strip()
-        ):
-            raise UsageError("discard needs a reason: write why these jobs are never to be run")
+        check_reason(checks.choice(verb, "verb", EVENT_OF), reason)
         ids, store = checks.texts(ids, "ids"), self._backend.store
         secrets = search.secrets_in(store, ids) if reason else ()
         action = self._log.action(verb, asked, reason, actor, secrets)
@@ -206,6 +202,12 @@ class Jobs:
         if taker is not None:
             taker.check_payload(job.handler, text, first)
         return mask_json(text, first)
+
+
+def check_reason(verb: str, reason: str) -> None:
+    """Raise UsageError if an action must have a reason and has none."""
+    if verb == "discard" and not checks.text(reason, "reason").strip():
+        raise UsageError("discard needs a reason: write why these jobs are never to be run")
 
 
 def restored(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
@@ -11,7 +11,7 @@ from redrive.desk import search
 from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
 from redrive.errors import Refused
 from redrive.jobs import checks
-from redrive.jobs.job import Action, Job
+from redrive.jobs.job import Action
 from redrive.payloads.masked_jobs import masked
 from redrive.payloads.masking import mask_text
 from redrive.runs import rules, run_records
@@ -57,10 +57,14 @@ class Runs:
         is "10%" or "25": the share or number of jobs that may fail again before the run stops.
         """
         spec = rules.spec_of(canary=canary, rate=rate, ramp=ramp, stop_on=stop_on)
-        selection = read(targets, filters, USUAL["retry"])
-        jobs = search.meant(self._backend.store, "retry", selection)
+        usual = USUAL["retry"]
+        store, selection = self._backend.store, read(targets, filters, usual)
+        self.close_abandoned()
+        jobs, live = search.known(search.meant(store, selection, usual)), run_records.book(store)[1]
+        held = {job.id: abs(job.run) for job in jobs if job.run and abs(job.run) in live}
         return self.freeze(
-            search.known(jobs),
+            [job.id for job in jobs if job.id not in held],
+            [(job_id, f"is part of R{run}") for job_id, run in held.items()],
             spec,
             asked=spelled(targets, filters),
             name=name,
@@ -70,25 +74,23 @@ class Runs:
 
     def freeze(
         self,
-        jobs: Sequence[Job],
+        ids: Sequence[str],
+        skipped: list[tuple[str, str]],
         spec: Spec,
         *,
-        asked: str = "",
+        asked: str,
         name: str = "",
         reason: str = "",
         actor: str | None = None,
-        skipped: Sequence[tuple[str, str]] = (),
     ) -> Run:
-        """Freeze exactly these jobs as a run; `skipped` are those that were left out before.
+        """Freeze exactly these jobs as a run; those that cannot be taken are added to the skipped ones.
 
         Refused if none of them can be taken. Until it returns no job is released.
         """
         from redrive.runs import driver  # noqa: PLC0415 - a command that only reads needs none
 
         self.close_abandoned()
-        store, held = self._backend.store, self.holding(jobs)
-        left_out = [*skipped, *((job_id, f"is part of R{tag}") for job_id, tag in held.items())]
-        ids = [job.id for job in jobs if job.id not in held]
+        store = self._backend.store
         secrets = search.secrets_in(store, ids) if reason or name else ()
         action = self._log.action("retry", asked, reason, actor, secrets)
         name = mask_text(checks.text(name, "name"), secrets)
@@ -97,7 +99,7 @@ class Runs:
         run = Run(
             number=number, by=action.actor, asked=asked, name=name, reason=reason, created=now
         )
-        run = driver.freeze(store, replace(run, spec=spec), ids, left_out)
+        run = driver.freeze(store, replace(run, spec=spec), ids, skipped)
         detail = {"run": run.id}
         skipped_jobs = sum(run.skipped.values())
         store.record(replace(action, done=run.total, skipped=skipped_jobs, detail=detail))
@@ -110,11 +112,6 @@ class Runs:
             stored = run_records.stored(store, number)
             if stored is not None and stored[0].phase in _UNFINISHED:
                 self._close(number)
-
-    def holding(self, jobs: Iterable[Job]) -> dict[str, int]:
-        """Return which of these jobs are part of a run that is not over, and of which."""
-        live = set(run_records.book(self._backend.store)[1])
-        return {job.id: abs(job.run) for job in jobs if job.run and abs(job.run) in live}
 
     def arrived(self, run: Run) -> int:
         """Count the jobs that died of the run's causes since it was asked for, apart from its own."""

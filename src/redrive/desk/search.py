@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from redrive.desk import selectors
-from redrive.desk.selection import USUAL, Selection, job_id, no_run, query_of
+from redrive.desk.selection import Selection, job_id, no_run, query_of
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Group, Job, State
-from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import secrets_of
 from redrive.stores.contract import Page, Query, Scope, Store, every
 from redrive.stores.cursors import cursor_of, read_cursor
@@ -44,16 +43,16 @@ class _Stop(NamedTuple):
 F = TypeVar("F", bound=Job | _Stop)
 
 
-def meant(store: Store, verb: Verb, selection: Selection) -> Iterator[Job | str]:
+def meant(store: Store, selection: Selection, usual: Iterable[State]) -> Iterator[Job | str]:
     """Yield each job an action is meant for, once; an id that nobody has comes as it was written.
 
-    Groups and filters mean the states of USUAL unless a state is named. However many jobs there are,
+    Groups and filters mean the usual states unless a state is named. However many jobs there are,
     all are searched: an action has no bound that people do not see. The jobs come as they are stored,
     also where `selection` is asked of jobs as views show them.
     """
     if selection.is_empty:
         raise UsageError("name the jobs: ids, a group such as G7, or filters (state=, handler=, …)")
-    selection = selection.usual(USUAL[verb])
+    selection = selection.usual(usual)
     seen: set[str] = set()
     for job in _by_ids(store, selection.ids) if selection.ids else each(store, selection):
         name = job if isinstance(job, str) else job.id

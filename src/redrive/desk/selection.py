@@ -13,7 +13,6 @@ from redrive.errors import JobNotFound, UsageError
 from redrive.jobs import checks, durations
 from redrive.jobs.durations import Duration
 from redrive.jobs.job import Category, Group, Job, Reason, State
-from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import seen
 from redrive.stores.contract import Query, Store
 
@@ -24,11 +23,12 @@ _MASKABLE = ("tag", "key", "text")  # filters that a store answers, of what may 
 _TEXTS = ("handler", "text", *_EXACT)  # the filters that are one text each
 E = TypeVar("E", State, Category, Reason)
 
-USUAL: Mapping[Verb, Sequence[State]] = {
+USUAL: Mapping[str, Sequence[State]] = {
     "retry": (State.PENDING, State.DEAD),
     "resolve": (State.DEAD,),
     "discard": (State.DEAD,),
     "reopen": (State.RESOLVED,),
+    "purge": tuple(State),
 }
 """Which states a group or a filter means where no state is named.
 
@@ -157,13 +157,6 @@ class Selection:
         """The values it asks for that may be masked in views."""
         filters = [str(value) for name, value in self.filters.items() if name in _MASKABLE]
         return filters + [v for term in self.terms if term.may_be_masked for v in term.values]
-
-    def without_ages(self) -> Selection:
-        """Return the same without ages: jobs grow older while people think."""
-        filters = Filters(**self.filters)
-        filters.pop("older_than", None)
-        filters.pop("newer_than", None)
-        return replace(self, filters=filters)
 
     def question(self) -> Callable[[Job], bool]:
         """Return the check of each job for what the store cannot answer."""

@@ -209,18 +209,6 @@ class WholeGroup(Group, Shared):
     """A group, and what its newest dead jobs share."""
 
 
-class Plan(TypedDict):
-    """What an action would do."""
-
-    verb: str
-    matched: int
-    eligible: int
-    handlers: dict[str, int]
-    oldest: str | None
-    waits: list[str]
-    samples: list[Job]
-
-
 class LeftOut(TypedDict):
     """The jobs that were left out, counted by reason, and some of them."""
 
@@ -229,25 +217,33 @@ class LeftOut(TypedDict):
     samples: list[Left]
 
 
-class Done(TypedDict):
-    """What carrying out a plan did."""
+class Plan(TypedDict):
+    """What an action would do, what not and why; `as_of` and `eligible` confirm it."""
 
-    plan: str
     verb: str
+    asked: str
+    as_of: str
+    matched: int
+    eligible: int
+    states: dict[str, int]
+    handlers: dict[str, int]
+    oldest: str | None
+    waits: list[str]
+    samples: list[Job]
+    ineligible: LeftOut
+
+
+class Done(TypedDict):
+    """What an action did; `run` is the run that was started or that has the jobs already."""
+
+    verb: str
+    asked: str
+    matched: int
     planned: int
     done: int
     skipped: LeftOut
     run: str | None
-
-
-class KeptPlan(Plan):
-    """What an action would do, what not and why; `result` once it was carried out."""
-
-    plan: str
-    asked: str
-    ineligible: LeftOut
-    seconds_left: float
-    result: Done | None
+    waits: list[str]
 
 
 class Action(TypedDict):

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import UNSET, to_builtins
 
 from redrive.alerts import Alerts, listing
-from redrive.desk import kept_plans, lists, shapes
+from redrive.desk import lists, shapes
 from redrive.desk.documents import (
     action_document,
     job_document,
@@ -29,14 +29,13 @@ from redrive.desk.documents import (
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import health_of
 from redrive.desk.system import System, system_of
-from redrive.errors import BadPayload, KeyConflict, Refused
+from redrive.errors import BadPayload, KeyConflict
 from redrive.jobs.job import Action, Group
-from redrive.jobs.transitions import Verb
 from redrive.payloads import editing, strict_json
 from redrive.payloads.masking import mask_text
 from redrive.registry import Entry, check_key, check_tags
 from redrive.runs import rules
-from redrive.runs.run_records import Run
+from redrive.runs.run_records import Run, Spec
 from redrive.submission import Options
 from redrive.web import messages
 from redrive.web.call import Call, Problem, Reply
@@ -143,35 +142,6 @@ def _whole(call: Call, *, reveal: bool = False) -> shapes.WholeJob:
     }
 
 
-def retry(call: Call, body: messages.Why) -> shapes.Job:
-    """Retry a job; dead and resolved ones get all their attempts again."""
-    return _move(call, "retry", body.reason)
-
-
-def resolve(call: Call, body: messages.Why) -> shapes.Job:
-    """Close a job that was settled another way."""
-    return _move(call, "resolve", body.reason)
-
-
-def discard(call: Call, body: messages.Discard) -> shapes.Job:
-    """Discard a job permanently."""
-    return _move(call, "discard", body.reason)
-
-
-def reopen(call: Call, body: messages.Why) -> shapes.Job:
-    """Make a closed job a dead letter again."""
-    return _move(call, "reopen", body.reason)
-
-
-def _move(call: Call, verb: Verb, reason: str) -> shapes.Job:
-    jobs = call.app.desk.jobs
-    job_id = jobs.get(call.path["job"]).id
-    moved = jobs.move(verb, [job_id], asked=job_id, reason=reason, actor=call.actor)
-    if moved.skipped:
-        raise Refused(" ".join(moved.skipped[0]))
-    return job_document(moved.done[0])
-
-
 def edit(call: Call, body: messages.Edit) -> shapes.WholeJob:
     """Replace a job's payload; marks in it keep the values that they hide."""
     call.app.desk.edit(
@@ -218,28 +188,28 @@ def _seen(call: Call, group: Group) -> shapes.Group:
     return seen_document(with_trends(call.app.desk, [group])[0])
 
 
-def make_plan(call: Call, body: messages.MakePlan) -> shapes.KeptPlan:
-    """Freeze the jobs that an action would take; nothing is changed."""
+def act(call: Call, body: messages.Act) -> shapes.Plan | shapes.Done:
+    """Return what an action would do (`dry_run`), or do it: to one job, or to the jobs of such a plan.
+
+    A retry of several jobs becomes a run.
+    """
     desk = call.app.desk
-    return kept_plans.document(desk, kept_plans.make(desk, body.verb, body.q))
-
-
-def plan(call: Call) -> shapes.KeptPlan:
-    """Return a plan that was made in the last ten minutes, and its result once there is one."""
-    desk = call.app.desk
-    return kept_plans.document(desk, kept_plans.get(desk, call.path["plan"]))
-
-
-def carry_out(call: Call, body: messages.CarryOut) -> shapes.Done:
-    """Carry out a plan on exactly its jobs; a retry becomes a run."""
-    plan = kept_plans.get(call.app.desk, call.path["plan"])
     spec = rules.spec_of(
         canary=body.canary, rate=body.rate or None, ramp=body.ramp, stop_on=body.stop_on
     )
-    order = kept_plans.Order(
-        actor=call.actor, confirm=body.confirm, reason=body.reason, name=body.name, spec=spec
+    run = None if spec == Spec() else spec
+    if body.dry_run:
+        return desk.plan(body.verb, body.q, as_run=bool(body.name) or run is not None).document()
+    return desk.carry_out(
+        body.verb,
+        body.q,
+        as_of=None if body.as_of is UNSET else body.as_of,
+        confirm=None if body.confirm is UNSET else body.confirm,
+        reason=body.reason,
+        actor=call.actor,
+        name=body.name,
+        spec=run,
     )
-    return kept_plans.carry_out(call.app.desk, plan, order)
 
 
 def lanes(call: Call) -> messages.Lanes:

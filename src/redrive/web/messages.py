@@ -37,7 +37,6 @@ Name = Annotated[str, _text(64, _NAMED, least=1, pattern=_NAME)]
 Lane = Annotated[str, _text(128, f"{_NAMED}; colons may be", least=1, pattern=_LANE)]
 RunName = Annotated[str, _text(10, "such as R12", pattern=rf"^[Rr]?[0-9]{{1,9}}{END}")]
 _ID = rf"^[0-9A-Za-z_-]+{END}"
-_VISIBLE = rf"^[^\u0000]*[^\s\u0000][^\u0000]*{END}"
 
 PATH: dict[str, Any] = {
     "job": Annotated[str, _text(64, "the id, or its unique beginning", least=4, pattern=_ID)],
@@ -45,7 +44,6 @@ PATH: dict[str, Any] = {
     "run": RunName,
     "lane": Lane,
     "channel": Name,
-    "plan": Annotated[str, _text(64, "a plan's id", least=1, pattern=_ID)],
 }
 """The names in paths."""
 
@@ -131,12 +129,6 @@ class Why(Request, kw_only=True):
     reason: ReasonText = ""
 
 
-class Discard(Request, kw_only=True):
-    """The reason to discard a job; it is required."""
-
-    reason: Annotated[str, _text(1000, "why; kept in the audit log", least=1, pattern=_VISIBLE)]
-
-
 class Submit(Request, kw_only=True):
     """A call of a handler."""
 
@@ -178,17 +170,16 @@ class Note(Why, kw_only=True):
     note: Annotated[str, _text(1000)]
 
 
-class MakePlan(Request, kw_only=True):
-    """What to do to which jobs."""
+class Act(Why, kw_only=True):
+    """What to do to which jobs. More than one job needs the `as_of` and the number of a plan."""
 
     verb: Literal["retry", "resolve", "discard", "reopen"]
     q: Annotated[str, _text(2000, _WORDS, least=1)]
-
-
-class CarryOut(Why, kw_only=True):
-    """The confirmation of a plan; the other fields are for runs."""
-
-    confirm: Annotated[int, Meta(ge=0, description="the plan's number of eligible jobs")]
+    dry_run: Annotated[bool, Meta(description="only return the plan")] = False
+    as_of: Annotated[str, _text(64, "of the plan: what changed since is left out")] | UnsetType = (
+        UNSET
+    )
+    confirm: Annotated[int, Meta(ge=0, description="eligible jobs of the plan")] | UnsetType = UNSET
     name: Annotated[str, _text(200, "a name for the run")] = ""
     canary: Annotated[int, Meta(ge=0, le=100_000, description="number of jobs to retry first")] = 0
     rate: Annotated[str, _text(30, _RATE)] = ""

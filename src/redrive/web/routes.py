@@ -35,8 +35,6 @@ class Route:
     """True if it needs no thread, because it reads nothing from the store."""
     searches: bool = False
     """True if it searches jobs one by one, which is slow if many do it at once."""
-    changes: bool = True
-    """True if a POST changes what is stored, and so is recorded in the audit log."""
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -66,7 +64,7 @@ class Route:
 
     @property
     def name(self) -> str:
-        """One word for it, such as `post_jobs_job_retry`."""
+        """One word for it, such as `post_runs_run_pause`."""
         plain = self.path.removeprefix("/api/v1/").strip("/")
         words = "".join(letter if letter.isalnum() else "_" for letter in plain)
         return "_".join(part for part in f"{self.method.lower()}_{words}".split("_") if part)
@@ -102,18 +100,11 @@ ROUTES: tuple[Route, ...] = (
     _get("jobs", actions.jobs, searches=True),
     _get("count", actions.count, searches=True),
     _get("jobs/{job}", actions.job),
-    _post("jobs/{job}/retry", actions.retry),
-    _post("jobs/{job}/resolve", actions.resolve),
-    _post("jobs/{job}/discard", actions.discard),
-    _post("jobs/{job}/reopen", actions.reopen),
     _post("jobs/{job}/edit", actions.edit),
     _get("groups", actions.groups, searches=True),
     _get("groups/{group}", actions.group),
     _post("groups/{group}/mark", actions.mark),
     _post("groups/{group}/note", actions.note),
-    _post("plans", actions.make_plan, searches=True, changes=False),
-    _get("plans/{plan}", actions.plan),
-    _post("plans/{plan}/carry-out", actions.carry_out, searches=True),
     _get("handlers", actions.handlers, at_once=True),
     _get("lanes", actions.lanes),
     _get("system", actions.system),
@@ -128,4 +119,5 @@ ROUTES: tuple[Route, ...] = (
     _post("runs/{run}/cancel", actions.cancel_run),
     _post("runs/{run}/rate", actions.set_run_rate),
     _get("actions", actions.audit_log),
+    _post("actions", actions.act, searches=True),
 )

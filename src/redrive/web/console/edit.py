@@ -15,7 +15,7 @@ from msgspec import Meta
 from redrive.desk.edits import difference, is_unchanged
 from redrive.desk.jobs import Editable
 from redrive.errors import RedriveError, Refused, StoreError
-from redrive.web import actions, messages
+from redrive.web import messages
 from redrive.web.call import Problem, problem_of
 from redrive.web.console.requests import Visit
 from redrive.web.console.shown import coloured
@@ -83,7 +83,7 @@ def _saved(visit: Visit, form: EditForm, text: str) -> Outcome:
     )
     if form.then == "save":
         return Outcome("edit", {})
-    actions.retry(visit, messages.Why(reason=form.reason))
+    visit.desk.carry_out("retry", visit.path["job"], reason=form.reason, actor=visit.actor)
     return Outcome("edit_retry", {})
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from msgspec import UNSET, Meta
 
 from redrive.alerts import Alerts, listing
-from redrive.desk import kept_plans, lists
+from redrive.desk import lists
 from redrive.desk.documents import (
     Seen,
     action_document,
@@ -35,7 +35,6 @@ SLOW, USUAL, FAST = 30.0, 5.0, 2.0
 """Seconds for which charts are kept, and between two refreshes of a page, and of a live run."""
 MOST_GROUPS = 200
 STATUSES: tuple[lists.Status, ...] = get_args(lists.Status)
-TYPED = 100  # a plan for more jobs is confirmed by typing their number
 LONGEST = 50_000  # characters of a payload that are shown
 EXPORTED = 10_000  # actions that a file has, at most: the newest
 VERBS = (
@@ -371,31 +370,6 @@ def verbs(job: Job) -> list[str]:
             return ["reopen", "retry"]
         case _:
             return []
-
-
-def plan(visit: Visit) -> Data:
-    """Return what a plan would do, and the form that carries it out."""
-    found = kept_plans.get(visit.desk, visit.path["plan"])
-    form = {"canary": "3", "rate": "20/s", "ramp": "true", "stop_on": "5%"}
-    return {
-        "here": "runs" if found.verb == "retry" else "jobs",
-        "line": f"redrive {found.verb} {quote(found.asked)}",
-        "plan": found,
-        "samples": kept_plans.samples_of(visit.desk, found),
-        "waits": kept_plans.waits_of(visit.desk, found),
-        "left": max(0.0, found.expires - visit.desk.store.now()),
-        "result": kept_plans.result_of(visit.desk, found),
-        "typed": found.eligible > TYPED or found.verb == "discard",
-        "form": form if visit.form is None else visit.form,
-        "once": _already_done(visit, found.handlers),
-    }
-
-
-def _already_done(visit: Visit, handlers: dict[str, int]) -> dict[str, bool | None]:
-    """Return which handlers are asked if a job was already done; None for one that is not known here."""
-    registry = visit.app.submitter.registry
-    known = {name: registry.get(name) for name in handlers}
-    return {name: None if e is None else e.already_done is not None for name, e in known.items()}
 
 
 def runs(visit: Visit) -> Data:

@@ -38,7 +38,7 @@ HEADERS: Mapping[str, str] = {
 """On every page."""
 LANGUAGE = "redrive_language"  # the cookie with the language that somebody chose
 _MOST_FIELDS = 500
-_NOT_FIELDS = ("csrf", "back", "again")
+_NOT_FIELDS = ("csrf", "back")
 _SEVERAL = "q"
 """The name that ticked rows share."""
 
@@ -117,10 +117,6 @@ class Form(NamedTuple):
     notice: str
     undo: str = ""
     """The address of the form that undoes it, with the names of the path."""
-    goes: Callable[[Any], str] = lambda _: ""
-    """Where people are led afterwards, by the result; empty: where they were."""
-    page: str = ""
-    """The page that is shown again with the error and what was typed, if it is refused."""
 
     @property
     def kind(self) -> type[Request]:
@@ -128,34 +124,29 @@ class Form(NamedTuple):
         return self.route.body or Request
 
 
-def _after_plan(done: Any) -> str:
-    return f"/runs/{done['run']}" if done["run"] else f"/plans/{done['plan']}"
-
-
-_TABLE: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("/jobs/{job}/retry", "retry", {}),
-    ("/jobs/{job}/resolve", "resolve", {"undo": "/jobs/{job}/reopen"}),
-    ("/jobs/{job}/discard", "discard", {"undo": "/jobs/{job}/reopen", "page": "/jobs/{job}"}),
-    ("/jobs/{job}/reopen", "reopen", {}),
-    ("/groups/{group}/mark", "mark", {}),
-    ("/groups/{group}/note", "note", {}),
-    ("/plans", "", {"goes": lambda plan: f"/plans/{plan['plan']}"}),
-    ("/plans/{plan}/carry-out", "carry_out", {"goes": _after_plan, "page": "/plans/{plan}"}),
-    ("/pauses", "pause", {"undo": "/pauses/{lane}/resume"}),
-    ("/pauses/{lane}/resume", "resume", {}),
-    ("/alerts/{channel}/test", "alert_test", {}),
-    ("/runs/{run}/pause", "run_pause", {"undo": "/runs/{run}/resume"}),
-    ("/runs/{run}/resume", "run_resume", {}),
-    ("/runs/{run}/cancel", "run_cancel", {}),
-    ("/runs/{run}/rate", "run_rate", {}),
+_TABLE: tuple[tuple[str, str, str], ...] = (
+    ("/groups/{group}/mark", "mark", ""),
+    ("/groups/{group}/note", "note", ""),
+    ("/pauses", "pause", "/pauses/{lane}/resume"),
+    ("/pauses/{lane}/resume", "resume", ""),
+    ("/alerts/{channel}/test", "alert_test", ""),
+    ("/runs/{run}/pause", "run_pause", "/runs/{run}/resume"),
+    ("/runs/{run}/resume", "run_resume", ""),
+    ("/runs/{run}/cancel", "run_cancel", ""),
+    ("/runs/{run}/rate", "run_rate", ""),
 )
 _POSTS = {route.path.removeprefix("/api/v1"): route for route in ROUTES if route.method == "POST"}
-FORMS: Mapping[str, Form] = {
-    path: Form(_POSTS[path], notice, **more) for path, notice, more in _TABLE
+FORMS: Mapping[str, Form] = {path: Form(_POSTS[path], *more) for path, *more in _TABLE}
+"""By path: POST routes of the API without their prefix.
+
+A submit has no form; an edit and the actions on jobs have their own.
+"""
+ACT = "/actions"
+UNDO: Mapping[str, tuple[str, str]] = {
+    **{form.notice: (form.undo, "") for form in FORMS.values()},
+    **dict.fromkeys(("resolve", "discard"), (ACT, "reopen {job}")),
 }
-"""By path: POST routes of the API without their prefix. A submit has no form, an edit one of its own."""
-UNDO: Mapping[str, str] = {form.notice: form.undo for form in FORMS.values()}
-"""The address of the form that undoes what a notice is about, with the names of the path."""
+"""The address of the form that undoes what a notice is about, and the value of its button."""
 
 
 def fields_of(text: str) -> dict[str, str]:
@@ -176,8 +167,10 @@ def fields_of(text: str) -> dict[str, str]:
     return fields
 
 
-def body_of(fields: Mapping[str, str], route: Route, path: Mapping[str, str]) -> dict[str, object]:
-    """Return the fields of a form as the body of its route, but for those that were left empty.
+def body_of(
+    fields: Mapping[str, str], kind: type[Request], path: Mapping[str, str]
+) -> dict[str, object]:
+    """Return the fields of a form as the body of a request, but for those that were left empty.
 
     An empty note removes the note. Numbers may be typed with commas.
     """
@@ -186,8 +179,7 @@ def body_of(fields: Mapping[str, str], route: Route, path: Mapping[str, str]) ->
     }
     if "confirm" in body:
         body["confirm"] = str(body["confirm"]).replace(",", "").replace(" ", "")
-    names = route.body.__struct_fields__ if route.body else ()
-    return body | {name: value for name, value in path.items() if name in names}
+    return body | {n: v for n, v in path.items() if n in kind.__struct_fields__}
 
 
 def back_of(fields: Mapping[str, str], default: str = "/") -> str:
@@ -260,7 +252,9 @@ def read_notice(value: str) -> dict[str, Any]:
     try:
         key, names = cast("tuple[Any, Any]", json.loads(unquote(value)))
         values = {name: checked(text, PATH[name], name) for name, text in names.items()}
-        quoted = {name: quote(text, safe="") for name, text in values.items()}
-        return {"key": key, "values": values, "undo": UNDO.get(key, "").format(**quoted)}
+        to, one = UNDO.get(key, ("", ""))
+        undo = to.format(**{name: quote(text, safe="") for name, text in values.items()})
+        one = one.format(**values)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, Problem):
         return {}
+    return {"key": key, "values": values, "undo": undo, "one": one}

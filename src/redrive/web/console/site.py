@@ -21,10 +21,12 @@ from redrive.app import Redrive
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.web.auth import Tokens
-from redrive.web.call import Problem, problem_of
-from redrive.web.console import edit, pages, render
+from redrive.web.call import Problem
+from redrive.web.console import acting, edit, pages, render
+from redrive.web.console.acting import Outcome, as_problem
 from redrive.web.console.pages import Data, Page
 from redrive.web.console.requests import (
+    ACT,
     FORMS,
     HEADERS,
     LANGUAGE,
@@ -61,7 +63,6 @@ PAGES: tuple[Page, ...] = (
     Page("/jobs", pages.jobs, JobSearch, searches=True),
     Page("/jobs/{job}", pages.job),
     Page("/jobs/{job}/edit", edit.edit, right="act"),
-    Page("/plans/{plan}", pages.plan),
     Page("/runs", pages.runs, refreshes=True),
     Page("/runs/{run}", pages.run, refreshes=True),
     Page("/activity", pages.activity, pages.Activity),
@@ -98,6 +99,8 @@ class Console:
             "/jobs/{job}/reveal": {"POST": self._reveal},
             "/jobs/{job}/edit": {"POST": self._edit},
             "/activity/export": {"GET": self._export},
+            "/plans": {"POST": partial(self._act, acting.plan)},
+            ACT: {"POST": partial(self._act, acting.act)},
         }
         for page in PAGES:
             found.setdefault(page.path, {})["GET"] = partial(self._page, page)
@@ -139,31 +142,25 @@ class Console:
 
     async def _form(self, form: Form, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
-            route, fields = form.route, visit.form or {}
-            visit = visit.of(request)
-            try:
-                asked = body_of(fields, route, visit.path)
-                if "q" in form.kind.__struct_fields__ and not asked.get("q"):
-                    raise Problem(400, "bad_request", visit.texts("pick.nothing"))
-                result = route.does(visit, checked(asked, form.kind, "form", strict=False))
-            except (Problem, RedriveError) as error:
-                if not form.page or isinstance(error, StoreError):
-                    raise
-                return self._again(visit, form.page, error)
+            fields, visit = visit.form or {}, visit.of(request)
+            asked = body_of(fields, form.kind, visit.path)
+            form.route.does(visit, checked(asked, form.kind, "form", strict=False))
             self._shared.clear()
             names = {**visit.path, **{n: v for n, v in asked.items() if isinstance(v, str)}}
-            to = form.goes(result) or back_of(fields)
-            return self._gone(visit, to, form.notice, names)
+            return self._gone(visit, back_of(fields), form.notice, names)
 
-        search: Search = "plan" if form.route.searches else ""
-        return await self._answer(request, does, right=form.route.right, search=search)
+        return await self._answer(request, does, right=form.route.right)
 
-    def _again(self, visit: Visit, path: str, error: Problem | RedriveError) -> Response:
-        """Show the page of a form again, with what was typed and why it was refused."""
-        page = next(page for page in PAGES if page.path == path)
-        problem = _as_problem(error)
-        visit = replace(visit, error=problem.detail).at(path)
-        return self._shown(visit, page.template, page.does(visit), problem.status)
+    async def _act(self, act: Callable[[Visit], Outcome], request: HttpRequest) -> Response:
+        def does(visit: Visit) -> Response:
+            outcome = act(visit)
+            if outcome.to:
+                names = {"job": outcome.job} if outcome.job else {}
+                return self._gone(visit, outcome.to, outcome.notice, names)
+            data = outcome.data or {}
+            return self._shown(outcome.visit, outcome.template, data, outcome.status)
+
+        return await self._answer(request, does, right="act", search="plan")
 
     async def _reveal(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
@@ -292,14 +289,13 @@ class Console:
     def _problem(
         self, request: HttpRequest, visit: Visit, error: Problem | RedriveError
     ) -> Response:
-        problem = _as_problem(error)
+        problem = as_problem(error)
         if isinstance(error, StoreError):
             log.warning("%s %s: %s", request.method, request.scope["path"], error)
         if visit.is_refresh:
             return Response("", problem.status, dict(HEADERS))
         to = back_of(visit.form or {})
         data = {"here": "", "line": "redrive doctor", "problem": problem, "to": to}
-        data["again"] = (visit.form or {}).get("again", "") if problem.code == "not_found" else ""
         visit = visit if visit.form is None else replace(visit, address=to)
         return self._shown(visit, "error.html", data, problem.status)
 
@@ -319,7 +315,3 @@ def failure_page(request: HttpRequest, problem: Problem, place: Place) -> Respon
     }
     html = render.bare("failed.html", texts_of(request), root_of(request), data)
     return Response(html, problem.status, {**HEADERS, **problem.headers}, "text/html")
-
-
-def _as_problem(error: Problem | RedriveError) -> Problem:
-    return error if isinstance(error, Problem) else problem_of(error)

@@ -10,8 +10,6 @@ from types import ModuleType
 
 import pytest
 
-from redrive.jobs.job import Action
-
 PROGRAM = """
 from pathlib import Path
 from redrive import Redrive, Skip, fallback
@@ -85,19 +83,6 @@ def test_all_paused_spends_nothing_and_being_wanted_now_asks_them(
     assert 500 < waiting.due - waiting.updated <= 630
     assert shop.app.run_due(ignore_backoff=True).succeeded == 1
     assert (tmp_path / "asked").read_text().split() == ["openai"]
-
-
-def test_a_persons_retry_asks_from_a_child_too_once(shop: ModuleType, tmp_path: Path) -> None:
-    for name in ("openai", "claude"):
-        shop.app.desk.lanes.pause(f"provider:{name}", duration="10m")
-        (tmp_path / f"{name}-is-down").touch()
-    job = shop.handle.submit()
-    assert shop.app.run_due().returned == 1
-    shop.app.desk.retry(job.id)
-    assert shop.app.run_due().failed == 1
-    assert (tmp_path / "asked").read_text().split() == ["openai", "claude"]
-    shop.app.store.move([job.id], "retry", Action(actor="ada", verb="retry"))
-    assert shop.app.run_due().returned == 1
 
 
 def test_a_missing_library_in_a_child_is_returned_unspent(shop: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""Two releases of a program side by side: each runs what it can, and kills nothing of the other's."""
+"""Two releases of a program on one store: neither kills jobs of the other."""
 
 from __future__ import annotations
 
@@ -7,87 +7,46 @@ from typing import Any
 
 import pytest
 
-from crewkit import crew
 from redrive import Redrive
 from redrive.errors import KeyConflict, UsageError
-from workkit import number, until, url_of
-
-PROGRAM = """
-import os
-from pathlib import Path
-from redrive import Redrive
-
-app = Redrive(os.environ["CREW_URL"], release="{release}")
-HERE = Path(os.environ["CREW_DIRECTORY"]).parent
-
-@app.handler("mail.send"{renamed})
-def send({parameter}: str) -> None:
-    with (HERE / "sent").open("a") as file:
-        file.write(f"{release} {{{parameter}}}\\n")
-
-@app.handler("wait.{release}")
-def wait() -> None:
-    import time
-    (HERE / "waits").touch()
-    while not (HERE / "go").exists():
-        time.sleep(0.01)
-"""
+from redrive.testing import ManualClock
+from workkit import url_of
 
 
-def program(directory: Path, release: str, parameter: str, renamed: str = "") -> Path:
-    """Write one release of the program into a directory of its own."""
-    home = directory / release
-    home.mkdir()
-    text = PROGRAM.format(release=release, parameter=parameter, renamed=renamed)
-    (home / f"{release}.py").write_text(text, encoding="utf-8")
-    return home
-
-
-def test_a_worker_leaves_jobs_to_the_release_that_can_run_them(tmp_path: Path) -> None:
-    url = url_of("sqlite", tmp_path)
-    old = program(tmp_path, "old", "name")
-    new = program(tmp_path, "new", "who", ', renamed={"name": "who"}')
-    with Redrive(url) as app:
-
-        @app.handler("wait.new")
-        def wait() -> None: ...
-
-        @app.handler("mail.send")
-        def send(**arguments: str) -> None: ...
-
-        with crew(new, url, "--concurrency", "1", program="new:app", path=new):
-            wait.submit()
-            until((tmp_path / "waits").exists, 60)  # the new release is busy
-            jobs = [send.submit(who=f"new {n}") for n in range(3)]
-            jobs += [send.submit(name=f"old {n}") for n in range(3)]
-            with crew(old, url, program="old:app", path=old):
-                until(lambda: "returned: the stored" in (old / "log").read_text(), 60)
-                (tmp_path / "go").touch()
-                until(lambda: number(app, "completed") == 7, 90)
-        assert all(app.get(job.id).attempts == 1 for job in jobs)
-    sent = (tmp_path / "sent").read_text().splitlines()
-    assert {line for line in sent if "new " in line[4:]} == {f"new new {n}" for n in range(3)}
-    assert sorted(line[4:] for line in sent if "old" in line[4:]) == ["old 0", "old 1", "old 2"]
-
-
-def test_without_a_release_that_takes_them_they_are_dead_with_advice(tmp_path: Path) -> None:
-    with Redrive(url_of("sqlite", tmp_path)) as before:
+def test_arguments_that_do_not_fit_are_tried_again_after_a_deploy(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with Redrive(url_of("sqlite", tmp_path), clock=clock) as before:
 
         @before.handler("mail.send")
         def send(name: str) -> None: ...
 
-        job = send.submit("Ada")
-    with Redrive(url_of("sqlite", tmp_path)) as after:
+        ids = [send.submit("Ada").id for _ in range(2)]
+    with Redrive(url_of("sqlite", tmp_path), clock=clock, rand=lambda: 0.0) as after:
 
         @after.handler("mail.send")
         def send_now(who: str) -> None: ...
 
-        after.run_due()
-        dead = after.get(job.id)
-        assert dead.state == "dead"
+        for wait in (300.0, 300.0):
+            after.run_due(only=ids[:1])
+            job = after.get(ids[0])
+            assert (job.state, job.due - clock.now()) == ("pending", wait)
+            assert job.detail == "Redrive asked for 5m"
+            clock.advance(wait)
+        after.run_due(only=ids[:1])
+        dead = after.get(ids[0])
+        assert (dead.state, dead.reason, dead.attempts) == ("dead", "exhausted", 3)
         assert dead.failure is not None
+        assert dead.failure.category == "unknown"
         assert "missing 'who'; unknown 'name'" in dead.failure.message
         assert "renamed={'old': 'new'}" in dead.failure.message
+        after.run_due()
+    clock.advance(300)
+    with Redrive(url_of("sqlite", tmp_path), clock=clock) as right:
+
+        @right.handler("mail.send", renamed={"name": "who"})
+        def send_right(who: str) -> None: ...
+
+        assert right.run_due().succeeded == 1
 
 
 def test_a_renamed_parameter_kills_nothing(tmp_path: Path) -> None:

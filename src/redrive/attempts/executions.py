@@ -32,6 +32,7 @@ from redrive.stores.contract import Store
 
 _DONE, _INTERRUPTED = Done(), Interrupted()
 _DEEPEST = 10  # how far causes and groups are followed; an error may be its own cause
+DEPLOY = 300.0  # seconds until a job is tried again whose arguments may be of another release
 ENDLESS = 60.0  # seconds until a job is tried again whose providers are all paused without an end
 BLOCKED = 10.0
 """Seconds for which an async handler may let nothing else run on its event loop, and for which a
@@ -49,6 +50,8 @@ class Execution(AbstractContextManager["Execution"]):
     outcome: Outcome = _INTERRUPTED
     error: BaseException | None = None
     timed_out = False
+    _is_unfit = False
+    """True if the stored arguments do not fit the handler, as those of another release may."""
     cancelled = False
     """True if it was cancelled from outside, which says nothing about the job."""
     duration = 0.0
@@ -74,7 +77,11 @@ class Execution(AbstractContextManager["Execution"]):
     @property
     def arguments(self) -> dict[str, object]:
         """The stored payload as the handler's keyword arguments."""
-        return self.entry.arguments.load(self.job.payload)
+        try:
+            return self.entry.arguments.load(self.job.payload)
+        except BadPayload:
+            self._is_unfit = True
+            raise
 
     def __enter__(self) -> Self:
         self._token = context.enter(self.context)
@@ -148,6 +155,10 @@ class Execution(AbstractContextManager["Execution"]):
             return Returned(self._text(unasked[0]), max(waits))
         category = Category.TIMEOUT if self.timed_out else None
         failure = failure_of(error, self.entry, self.job, self.clock, category)
+        if self._is_unfit and _is(error, BadPayload):
+            failure = altered(
+                failure, category=Category.UNKNOWN, hint=DEPLOY, hint_source="Redrive"
+            )
         return Failed(failure, provider=provider)
 
     def _missing(self, error: BaseException, depth: int = _DEEPEST) -> str:

@@ -45,7 +45,6 @@ def sign(
         "lasts": lasts,
         "handlers": {} if drains else _handlers(registry),
         "lanes": [] if drains else sorted(registry.served_lanes()),
-        "arguments": {} if drains else _arguments(registry),
         "missing": _missing(registry),
         **({"release": runtime.release} if runtime.release else {}),
         **({"blocked": blocked} if blocked else {}),
@@ -82,8 +81,3 @@ def leave(runtime: Runtime) -> None:
     """Remove the note and add the last counters."""
     runtime.store.note(WORKER + runtime.holder, None)
     runtime.counters.write(runtime.store)
-
-
-def _arguments(registry: Registry) -> dict[str, dict[str, object]]:
-    names = sorted(registry.served_names())
-    return {name: registry.need(name).arguments.shape for name in names}

@@ -9,13 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-from redrive.attempts import counters, worker_notes
+from redrive.attempts import counters
 from redrive.attempts.conclusions import conclude
 from redrive.attempts.executions import worker_name
 from redrive.attempts.leases import Leases, Task
 from redrive.attempts.pauses import Pauses
-from redrive.classify.clues import name_of
-from redrive.errors import BadPayload, StoreError
+from redrive.errors import StoreError
 from redrive.events import Bus, Event, Kind
 from redrive.jobs import durations
 from redrive.jobs.clock import Clock
@@ -28,11 +27,6 @@ from redrive.registry import Entry, Registry
 from redrive.stores.contract import Store
 from redrive.strategies import Rand
 
-_BAD_PAYLOAD = name_of(BadPayload)
-_LEFT_FOR = 10.0
-"""Seconds for which a worker claims no jobs of a handler after one that only another release takes.
-
-Longer than a returned job waits, else the same worker could take it again and again."""
 _KINDS: Mapping[State, Kind] = {State.COMPLETED: "succeeded", State.DEAD: "died"}
 _LONGEST_ERROR = 200  # characters of an error in a log line
 
@@ -79,8 +73,6 @@ class Runtime:
         self.pauses = Pauses(store, registry, bus)
         self.counters = counters.of(store)
         self._ahead = 0.0  # how far the store's clock was ahead of ours at the last claim
-        self._left_until: dict[str, float] = {}
-        """The handlers whose jobs are left to another release of the program, and until when."""
 
     def leases(self) -> Leases:
         """Return an empty set of leases; inside `with` a thread renews them."""
@@ -99,21 +91,12 @@ class Runtime:
                 self.bus.emit(Event("claimed", claim.job))
         return tasks
 
-    def _claimed_names(self) -> Collection[str]:
-        """Return the names of the jobs to claim: not of handlers left to another release for now."""
-        if not self._left_until:
-            return self.registry.served_names()
-        now, left = self.clock.now(), self._left_until
-        self._left_until = {name: until for name, until in left.items() if now < until}
-        names = self.registry.served_names()
-        return [name for name in names if self.registry.need(name).name not in self._left_until]
-
     def _claimed(self, limit: int, options: ClaimOptions) -> list[Claim]:
         """Claim jobs; those whose program did not know their lane are moved there and claimed again."""
         claims: list[Claim] = []
         while True:
             new = self.store.claim(
-                self._claimed_names(),
+                self.registry.served_names(),
                 limit=limit - len(claims),
                 holder=self.holder,
                 lease_for=self.lease_for,
@@ -131,8 +114,6 @@ class Runtime:
         self, claim: Claim, outcome: Outcome, entry: Entry, started: float, duration: float
     ) -> Settlement:
         """Decide the next state of a job whose attempt ended here."""
-        if isinstance(outcome, Failed) and outcome.failure.type == _BAD_PAYLOAD:
-            outcome = self._for_another_release(entry, claim.job) or outcome
         if isinstance(outcome, Failed):
             outcome = self.pauses.excused(entry, claim.job, outcome)
         elif isinstance(outcome, Returned) and outcome.missing:
@@ -148,21 +129,6 @@ class Runtime:
             now=self.clock.now() + self._ahead,
             rand=self.rand,
         )
-
-    def _for_another_release(self, entry: Entry, job: Job) -> Returned | None:
-        """Return the outcome of a job whose arguments only another release of the program takes.
-
-        While such a worker lives, the job is left to it; when none does, it has failed.
-        """
-        names = entry.arguments.unfit_names(job.payload)
-        if names is None:
-            return None
-        other = worker_notes.can_take(self.store, job.handler, names, but=self.holder)
-        if other is None:
-            return None
-        self._left_until[entry.name] = self.clock.now() + _LEFT_FOR
-        why = f"the stored arguments do not fit this program, but that of the worker on {other}"
-        return Returned(why, wait=0.0)
 
     def now(self) -> float:
         """Return the store's time; if it does not answer, our time plus the last known difference."""

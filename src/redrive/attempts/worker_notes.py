@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 from redrive.jobs.job import State
-from redrive.payloads.renames import fits
 from redrive.stores.contract import Count, Store, oldest_by_lane
 from redrive.stores.note_verbs import Note
 
@@ -119,22 +118,6 @@ def unserved(store: Store, counts: Sequence[Count] | None = None) -> dict[str, f
     now, lanes = store.now(), served(store, "lanes")
     due = oldest_by_lane(store.counts() if counts is None else counts, State.PENDING)
     return {lane: at for lane, at in sorted(due.items()) if at <= now and lane not in lanes}
-
-
-def can_take(store: Store, handler: str, names: frozenset[str], but: str) -> str | None:
-    """Return the host and release of a live worker whose handler takes arguments of these names.
-
-    `but` is the holder that asks. A pass has ended, so it can take nothing.
-    """
-    for note in store.notes(WORKER):
-        try:
-            is_fit = fits(note.fields["arguments"][handler], names)
-        except (KeyError, TypeError, AttributeError):  # an older version, or nobody's
-            continue
-        if is_fit and not is_pass(note) and note.name != WORKER + but:
-            release = note.fields.get("release")
-            return f"{note.fields.get('host')}{f', release {release}' if release else ''}"
-    return None
 
 
 def missing(store: Store) -> dict[str, tuple[str, str]]:

@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -23,7 +23,6 @@ from uuid import UUID
 
 from redrive.errors import BadPayload, UsageError
 from redrive.payloads import strict_json
-from redrive.payloads.renames import checked_renames, fits, name_now
 
 _PLAIN = frozenset[type]({str, int, float, bool, type(None)})
 _SEQUENCES: tuple[type, ...] = (list, tuple, set, frozenset)
@@ -46,7 +45,7 @@ class Arguments:
         self._rest = next(
             (param.name for param in parameters if param.kind is param.VAR_KEYWORD), ""
         )
-        self.renamed = checked_renames(renamed or {}, self._names, name)
+        self.renamed = _checked_renames(renamed or {}, self._names, name)
         """Former names of parameters, under which arguments may be stored, and their names now."""
 
     @cached_property
@@ -122,7 +121,7 @@ class Arguments:
         """Return arguments with the former names of parameters replaced."""
         if not self.renamed:
             return values
-        return {name_now(self.renamed, name, values): value for name, value in values.items()}
+        return {_name_now(self.renamed, name, values): value for name, value in values.items()}
 
     def is_same(self, stored: str, payload: str) -> bool:
         """Return True if a payload has the stored arguments, some of them under new names."""
@@ -146,23 +145,29 @@ class Arguments:
         is_rename = stored and all(wrong.values())
         return f"{which} fit the handler: {'; '.join(texts)}{advice if is_rename else ''}"
 
-    @property
-    def shape(self) -> dict[str, object]:
-        """The names it takes, for the note of a worker; `fits` reads it."""
-        takes = {} if self._rest else {"takes": sorted(self._names)}
-        renamed = {"renamed": dict(self.renamed)} if self.renamed else {}
-        return {"needs": sorted(self._needed), **takes, **renamed}
 
-    def unfit_names(self, payload: str) -> frozenset[str] | None:
-        """Return the names of stored arguments that this handler cannot take; None if it can.
+def _name_now(renamed: Mapping[str, str], name: str, names: Container[str]) -> str:
+    """Return the present name of an argument; one that is stored under both names keeps both."""
+    new = renamed.get(name, name)
+    return name if new in names else new
 
-        None as well for a payload that nobody can read: the attempt says why.
-        """
-        try:
-            names = frozenset(strict_json.loads(payload))
-        except BadPayload:
-            return None
-        return None if fits(self.shape, names) else names
+
+def _checked_renames(
+    renamed: Mapping[str, str], names: AbstractSet[str], handler: str
+) -> Mapping[str, str]:
+    """Return the former names of parameters; UsageError unless each maps to a parameter."""
+    if not isinstance(renamed, Mapping):
+        raise UsageError(
+            f"handler {handler!r}: renamed must map a former name to a parameter, such as "
+            f"renamed={{'old': 'new'}}; found {renamed!r}"
+        )
+    for old, new in renamed.items():
+        if new not in names or old in names:
+            raise UsageError(
+                f"handler {handler!r}: renamed={{{old!r}: {new!r}}} must map a former name to a "
+                f"parameter; the parameters are {', '.join(sorted(names)) or 'none'}"
+            )
+    return dict(renamed)
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:

@@ -32,7 +32,6 @@ from redrive.jobs.groups import LaneCount
 from redrive.jobs.job import Claim, Completed, Dead, Failure, Reason, Retry, State, Verdict
 from redrive.stores.contract import PurgeRule, Store
 from redrive.stores.jsonl import JsonlStore
-from redrive.stores.outbox_verbs import PlannedJob, StoredPlan
 from redrive.stores.sqlite import SqliteStore, opening
 from redrive.testing import ManualClock
 from stores.contract.verbs import everything
@@ -40,7 +39,6 @@ from stores.contract.verbs import everything
 KINDS = {"jsonl": "jobs.jsonl", "sqlite": "jobs.db"}
 """The file stores, and what their file is called here."""
 
-_PLAN = "P1"
 _HOLDER = "o1"
 """Who delivers events."""
 
@@ -75,15 +73,7 @@ def picture(store: Store) -> Picture:
         "deaths": {lane: count.deaths for lane, count in counted(store).items() if count.deaths},
         "subscriptions": store.subscriptions(),
         "events": [event[1:] for event in events(store)],
-        "plan": _plan(store),
     }
-
-
-def _plan(store: Store) -> object:
-    """Return the plan that is stored; a journal keeps none, its plans end with the process."""
-    if isinstance(store, SqliteStore):
-        return store.plan(_PLAN), store.plan_chunk(_PLAN, 0)
-    return None
 
 
 def counted(store: Store) -> dict[str, LaneCount]:
@@ -163,8 +153,6 @@ def chapter(name: str) -> list[Step]:
     one, bulk = f"{name}.one", [f"{name}.{at}" for at in range(9)]
     jobs = [make_job(job, key=job, payload=f'{{"text":"{"x" * 1500}"}}') for job in bulk]
     purge = PurgeRule(state=State.COMPLETED, older_than=-1)
-    plan = StoredPlan(id=_PLAN, header={"for": name})
-    planned = [PlannedJob(job, 0, State.PENDING) for job in bulk]
     return [
         Step(lambda store: store.subscribe(name, ["died", "retried", "purged"]), durable=True),
         Step(lambda store: store.add([make_job(one, key=one)]), durable=True),
@@ -176,7 +164,6 @@ def chapter(name: str) -> list[Step]:
         _settle(bulk[2], Dead(Reason.PERMANENT), make_failure("auth")),
         Step(_take),
         Step(_note_group, durable=True),
-        Step(lambda store: store.put_plan(plan, [planned])),
         Step(lambda store: store.move([bulk[1], "nobody"], "retry", make_action()), durable=True),
         Step(lambda store: store.note("pause:slow", name, durable=True), durable=True),
         _claim(bulk[1]),
@@ -190,7 +177,6 @@ def chapter(name: str) -> list[Step]:
         Step(_tidy),
         Step(lambda store: store.move([bulk[2]], "resolve", make_action("resolve")), durable=True),
         Step(lambda store: store.note("pause:slow", None, durable=True), durable=True),
-        Step(lambda store: store.drop_plan(_PLAN)),
         Step(lambda store: store.purge([purge])),
         _claim(*bulk[3:]),
         _settle_all(bulk[3:], Retry(0.0), make_failure()),

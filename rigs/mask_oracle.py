@@ -55,7 +55,7 @@ HOUR = 3600.0
 LONG = 14
 SECRETS = ("named", "shaped", "nested", "told", "tagged", "session", "imported", "noted", "bearer")
 _MASK_NUMBER = re.compile(r"•••\d+•••")
-_VARIES = re.compile(r'"(?:plan|seconds_left|cursor)": ?(?:"[^"]*"|[\d.]+)')
+_VARIES = re.compile(r'"(?:as_of|cursor)": ?(?:"[^"]*"|[\d.]+)')
 
 
 def words_of(secret: str) -> Iterator[str]:

@@ -23,8 +23,8 @@ from redrive.stores.postgres import PostgresStore
 
 _TABLES = (
     *("jobs", "open", "ended", "attempts", "groups", "ticks", "lane_counts"),
-    *("group_counts", "subscriptions", "outbox", "acts", "plans"),
-    *("plan_chunks", "notes"),
+    *("group_counts", "subscriptions", "outbox", "acts"),
+    "notes",
 )
 _COUNTED = {"jobs": "n", "groups": "number", "acts": "number"}
 

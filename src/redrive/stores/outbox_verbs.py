@@ -1,30 +1,22 @@
-"""The part of the store contract about events, plans and actions.
+"""The part of the store contract about events and actions.
 
 **Events.** A change that `jobs.reports.events_of` reports is stored once for each subscription to its kind,
 in the transaction that changes the job; nothing is stored for kinds without a subscription. A process may
 keep the list of subscriptions for SUBSCRIBED seconds: a new subscription takes effect at once for changes
 by the store object it was made with, and within that time for changes by others. Events of one job reach one subscription in order, one at a time;
 delivery is at least once.
-
-**Plans** are jobs that somebody has looked at and may act on: at most MOST_PLANS at a time, for PLAN_LASTS
-seconds. Memory and JSON Lines keep them in the process, and lose them with it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from redrive.errors import UsageError
-from redrive.jobs.job import Action, State
+from redrive.jobs.job import Action
 from redrive.jobs.reports import EventKind
 
 SUBSCRIBED = 5.0  # seconds for which a process may rely on the subscriptions that it has read
-MOST_PLANS, PLAN_LASTS = 20, 600.0  # how many plans are kept, and for how many seconds each
-PLAN_CHUNK, MOST_PLANNED = 1000, 100_000
-"""How many jobs one chunk of a plan may have, and all its chunks."""
 
 
 class OutboxEvent(NamedTuple):
@@ -53,31 +45,8 @@ class WaitingEvents(NamedTuple):
     """When the oldest of them happened."""
 
 
-class PlannedJob(NamedTuple):
-    """A job as it was when it was planned."""
-
-    id: str
-    edits: int
-    state: State
-    updated: float = 0.0
-    """When it had last changed its state."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPlan:
-    """The header of a plan; its jobs are in chunks."""
-
-    id: str
-    header: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What the plan is for, as JSON can hold it."""
-    created: float = 0.0
-    """Given by the store."""
-    expires: float = 0.0
-    """Given by the store."""
-
-
 class OutboxVerbs(ABC):
-    """What a store can do with events, plans and actions."""
+    """What a store can do with events and actions."""
 
     @abstractmethod
     def subscribe(self, name: str, kinds: Collection[EventKind]) -> None:
@@ -120,27 +89,6 @@ class OutboxVerbs(ABC):
         """
 
     @abstractmethod
-    def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
-        """Store a plan with its jobs; returns it with its times. All or nothing.
-
-        Removes plans that have expired, and the oldest beyond MOST_PLANS. UsageError for a chunk of
-        more than PLAN_CHUNK jobs, or more than MOST_PLANNED jobs in all: those are for the command
-        line.
-        """
-
-    @abstractmethod
-    def plan(self, plan_id: str) -> StoredPlan | None:
-        """Return a plan; None if there is none, or it has expired."""
-
-    @abstractmethod
-    def plan_chunk(self, plan_id: str, chunk: int) -> list[PlannedJob]:
-        """Return the jobs of one chunk, from 0; none beyond the last, or if the plan has expired."""
-
-    @abstractmethod
-    def drop_plan(self, plan_id: str) -> None:
-        """Remove a plan; nothing happens if there is none."""
-
-    @abstractmethod
     def record(self, action: Action) -> Action:
         """Record an action that moved no job; returns it with its number and time."""
 
@@ -153,16 +101,3 @@ class OutboxVerbs(ABC):
         numbers: Collection[int] | None = None,
     ) -> list[Action]:
         """Return actions, newest first, from before that number; with `numbers` only these."""
-
-
-def bounded(chunks: Iterable[Sequence[PlannedJob]]) -> Iterator[list[PlannedJob]]:
-    """Return the chunks of a plan; UsageError once they are too many jobs."""
-    planned = 0
-    for chunk in chunks:
-        planned += len(chunk)
-        if len(chunk) > PLAN_CHUNK or planned > MOST_PLANNED:
-            raise UsageError(
-                f"a plan has at most {MOST_PLANNED:,} jobs, {PLAN_CHUNK:,} in a chunk; "
-                "found more: use the command line for so many"
-            )
-        yield list(chunk)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from threading import Lock
 from typing import Any, cast
 
-from redrive.jobs.clock import Clock
 from redrive.jobs.groups import GroupRecord, LaneCount, Span
 from redrive.jobs.job import Action
 from redrive.jobs.reports import EventKind
@@ -19,24 +17,14 @@ from redrive.stores.index.changes import Change, Delivered, Handed, Noted, Queue
 from redrive.stores.index.counts import view
 from redrive.stores.note_verbs import PAUSE, Note
 from redrive.stores.outbox_verbs import (
-    MOST_PLANS,
-    PLAN_LASTS,
     OutboxEvent,
-    PlannedJob,
-    StoredPlan,
     WaitingEvents,
-    bounded,
 )
 from redrive.stores.refusals import no_group
 
 
 class RecordStore(IndexStore):
     """Evaluates every verb but those about jobs; see the contract for what each promises."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
-        self._plans_lock = Lock()
-        self._plans: dict[str, tuple[StoredPlan, list[list[PlannedJob]]]] = {}
 
     def note(
         self,
@@ -232,33 +220,6 @@ class RecordStore(IndexStore):
                 attempts = waiting[number].attempts + 1
                 changes.append(Handed((number,), due=now + delay, attempts=attempts))
         return len(held), changes
-
-    def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
-        """Keep a plan, and drop those that have expired or are too many."""
-        kept = list(bounded(chunks))
-        now = self.now()
-        plan = replace(plan, created=now, expires=now + PLAN_LASTS)
-        with self._plans_lock:
-            others = [one for one in self._plans.items() if one[0] != plan.id]
-            live = [one for one in others if one[1][0].expires > now]
-            self._plans = dict(live[max(0, len(live) - MOST_PLANS + 1) :])
-            self._plans[plan.id] = (plan, kept)
-        return plan
-
-    def plan(self, plan_id: str) -> StoredPlan | None:
-        """Return a plan, unless it has expired."""
-        found = self._plans.get(plan_id)
-        return found[0] if found is not None and found[0].expires > self.now() else None
-
-    def plan_chunk(self, plan_id: str, chunk: int) -> list[PlannedJob]:
-        """Return the jobs of one chunk of a plan."""
-        found = self._plans.get(plan_id) if self.plan(plan_id) else None
-        return list(found[1][chunk]) if found and 0 <= chunk < len(found[1]) else []
-
-    def drop_plan(self, plan_id: str) -> None:
-        """Remove a plan, if it is there."""
-        with self._plans_lock:
-            self._plans.pop(plan_id, None)
 
 
 def _is_live(note: Noted, now: float) -> bool:

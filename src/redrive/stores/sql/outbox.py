@@ -1,24 +1,18 @@
-"""Events for subscriptions, and plans."""
+"""Events for subscriptions."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
-from redrive.jobs.job import Job, State
+from redrive.jobs.job import Job
 from redrive.jobs.reports import EventKind, events_of
 from redrive.stores._codec import encode
 from redrive.stores.outbox_verbs import (
-    MOST_PLANS,
-    PLAN_LASTS,
     SUBSCRIBED,
     OutboxEvent,
-    PlannedJob,
-    StoredPlan,
     WaitingEvents,
-    bounded,
 )
 from redrive.stores.record_codec import event_body
 from redrive.stores.sql.tx import Row, SqlBase, Tx
@@ -72,7 +66,7 @@ class Reports:
 
 
 class SqlOutbox(SqlBase):
-    """The verbs about events and plans."""
+    """The verbs about events."""
 
     _changes = 0  # how often subscriptions were changed here
     _known: tuple[int, float, Reports] = (-1, 0.0, Reports({}))
@@ -147,49 +141,8 @@ class SqlOutbox(SqlBase):
 
         return self._write(work, durable=False)
 
-    def put_plan(self, plan: StoredPlan, chunks: Iterable[Sequence[PlannedJob]]) -> StoredPlan:
-        """Store a plan with its jobs; see the contract."""
-        texts = list(enumerate(map(encode, bounded(chunks))))
-
-        def work(tx: Tx) -> StoredPlan:
-            now = tx.now()
-            _drop_plan(tx, plan.id)
-            tx.run("drop_old_plans", (now, MOST_PLANS - 1))
-            tx.run("drop_stray_chunks")
-            expires = now + PLAN_LASTS
-            tx.run("add_plan", (plan.id, now, expires, encode(dict(plan.header))))
-            tx.many("add_chunks", [(plan.id, *each) for each in texts])
-            return StoredPlan(id=plan.id, header=plan.header, created=now, expires=expires)
-
-        return self._write(work, durable=False)
-
-    def plan(self, plan_id: str) -> StoredPlan | None:
-        """Return a plan; None if there is none, or it has expired."""
-        row = self._read(lambda tx: tx.one("plan", (plan_id, tx.now())))
-        if row is None:
-            return None
-        created, expires, header = row
-        return StoredPlan(id=plan_id, header=json.loads(header), created=created, expires=expires)
-
-    def plan_chunk(self, plan_id: str, chunk: int) -> list[PlannedJob]:
-        """Return the jobs of one chunk; see the contract."""
-        row = self._read(lambda tx: tx.one("plan_chunk", (plan_id, chunk, tx.now())))
-        jobs: list[Any] = json.loads(row[0]) if row else []
-        return [
-            PlannedJob(job_id, edits, State(state), *more) for job_id, edits, state, *more in jobs
-        ]
-
-    def drop_plan(self, plan_id: str) -> None:
-        """Remove a plan; nothing happens if there is none."""
-        self._write(lambda tx: _drop_plan(tx, plan_id), durable=False)
-
 
 def write_events(tx: Tx, reports: Reports, pairs: Iterable[Pair]) -> None:
     """Store what is reported of these changes, for those who subscribed to it."""
     if reports and (rows := reports.rows(pairs, tx.now())):
         tx.many("add_events", [(*row, row[3]) for row in rows])
-
-
-def _drop_plan(tx: Tx, plan_id: str) -> None:
-    tx.run("drop_plan", (plan_id,))
-    tx.run("drop_stray_chunks")

@@ -44,26 +44,3 @@ DELETE FROM {schema}.outbox WHERE n = ANY(?::int8[]) AND holder = ? RETURNING n
 UPDATE {schema}.outbox AS q
 SET due = g.column2, attempts = q.attempts + 1, holder = NULL, lease_end = NULL
 FROM (VALUES (?::int8, ?::float8)) AS g WHERE q.n = g.column1 AND q.holder = ?
-
--- name: add_plan -- The header of a plan.
-INSERT INTO {schema}.plans (id, created, expires, header) VALUES (?, ?, ?, ?)
-
--- name: add_chunks -- The jobs of a plan.
-INSERT INTO {schema}.plan_chunks (plan, chunk, jobs) VALUES (?::text, ?::int4, ?::text)
-
--- name: plan -- A plan that has not expired.
-SELECT created, expires, header FROM {schema}.plans WHERE id = ? AND expires > ?
-
--- name: plan_chunk -- A chunk of a plan that has not expired.
-SELECT jobs FROM {schema}.plan_chunks AS c JOIN {schema}.plans AS p ON p.id = c.plan
-WHERE plan = ? AND chunk = ? AND expires > ?
-
--- name: drop_plan -- Remove a plan.
-DELETE FROM {schema}.plans WHERE id = ?
-
--- name: drop_old_plans -- Remove plans that have expired, and all but so many of the newest.
-DELETE FROM {schema}.plans WHERE expires <= ?
-    OR id NOT IN (SELECT id FROM {schema}.plans ORDER BY created DESC, id DESC LIMIT ?)
-
--- name: drop_stray_chunks -- Remove the chunks of plans that are gone.
-DELETE FROM {schema}.plan_chunks WHERE plan NOT IN (SELECT id FROM {schema}.plans)

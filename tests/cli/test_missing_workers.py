@@ -10,7 +10,7 @@ import pytest
 from kit import make_job
 from redrive.alerts.conditions import look
 from redrive.alerts.rules import Rules
-from redrive.cli import _follow
+from redrive.cli import runs
 from redrive.desk import waits
 from redrive.jobs.clock import iso
 from redrive.runs.driver import Driver
@@ -154,7 +154,7 @@ def test_who_follows_a_run_is_told_once_what_it_waits_for(
         if next(looks, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_follow.time, "sleep", sleep)
+    monkeypatch.setattr(runs.time, "sleep", sleep)
     with shop.app() as app:
         app.desk.lanes.pause("mail.send")
     said = shop.run("retry", "G1", "--yes", "--wait").stderr

@@ -11,7 +11,7 @@ import pytest
 
 from ptykit import on_terminal
 from redrive import GiveUp, Redrive
-from redrive.cli import _follow
+from redrive.cli import runs
 from shopkit import Shop, dead_letter, name
 
 PROGRAM = """
@@ -54,7 +54,7 @@ def worked(many: Shop, monkeypatch: pytest.MonkeyPatch) -> Worked:
                 app.run_due()
             many.clock.advance(1)
 
-        monkeypatch.setattr(_follow.time, "sleep", sleep)
+        monkeypatch.setattr(runs.time, "sleep", sleep)
 
     return set_up
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptykit import on_terminal
-from redrive.cli._follow import _progress
+from redrive.cli.runs import _progress
 from redrive.runs.run_records import Counts, Run, Spec
 from runs.scene import FAILING, JOBS, Scene
 

@@ -19,10 +19,9 @@ from redrive.cli._command import app_option, command, option, reason_option, yes
 from redrive.cli._confirm import TYPED, confirm, confirm_number, need_terminal
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, STOPPED, Stop
 from redrive.cli._filters import chosen, explained, unquoted
-from redrive.cli._follow import follow
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, Line, Part, Table, View, fact, fields, plural
-from redrive.cli.runs import view_of
+from redrive.cli.runs import follow, view_of
 from redrive.desk import shapes
 from redrive.desk.desk import Desk
 from redrive.desk.documents import job_document, spec_document

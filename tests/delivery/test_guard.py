@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.delivery.guard import Allowed, Target, carried, checked, is_allowed, target_of
+from redrive.delivery.guard import Allowed, Target, checked, is_allowed, target_of
 from redrive.errors import AddressRefused, UsageError
-from workkit import until
 
 PUBLIC = "8.8.8.8 1.1.1.1 9.255.255.255 11.0.0.1 172.15.0.1 172.32.0.1 192.167.1.1 223.255.255.254"
 PUBLIC_IPV6 = "2606:4700::1111 2a00:1450::1 2001:4860:4860::8888 ::ffff:8.8.8.8 64:ff9b::8.8.8.8"
@@ -35,11 +34,9 @@ def test_wrapping_an_address_never_makes_it_reachable(inner: IPv4Address) -> Non
         (0x2002 << 112) | (number << 80) | 1,  # 6to4
         (0x20010000 << 96) | (number << 64) | (~0x08080808 & 0xFFFFFFFF),  # Teredo's server
         (0x20010000 << 96) | (0x08080808 << 64) | (~number & 0xFFFFFFFF),  # Teredo's client
-        (0x26064700 << 96) | (0x5EFE << 32) | number,  # ISATAP
     ]
     for bits in wrapped:
         outer = ip_address(bits.to_bytes(16))
-        assert inner in carried(outer) or int(outer) in {0, 1}
         assert is_allowed(inner) or not is_allowed(outer)
 
 
@@ -61,8 +58,6 @@ def test_what_python_calls_private_is_never_public(address: IPv4Address) -> None
         ("127.0.0.1", "::127.0.0.1", False),
         ("::1", "::1", True),
         ("::1", "127.0.0.1", False),
-        ("2002::/16", "2002:808:808::1", True),
-        ("2002::/16", "2002:7f00:1::1", False),
         ("fd00::/8", "fd00:ec2::254", True),
         ("10.0.0.0/8", "169.254.169.254", False),
     ],
@@ -130,24 +125,6 @@ def test_a_look_up_that_does_not_end_is_not_waited_for() -> None:
     with pytest.raises(TimeoutError, match=r"looking up slow\.example took longer than 0\.05 s"):
         checked(target, Allowed(), timeout=0.05, resolver=lambda *_: [str(stop.wait(60))])
     stop.set()
-
-
-def test_look_ups_of_a_host_that_hang_cost_one_thread() -> None:
-    stop, asked = threading.Event(), list[object]()
-    target = Target("https", "hung.example", 443, "/")
-
-    def hangs(host: str, _: int) -> list[str]:
-        asked.append(host)
-        stop.wait(60)
-        return ["8.8.8.8"]
-
-    for _ in range(5):
-        with pytest.raises(TimeoutError, match="took longer"):
-            checked(target, Allowed(), timeout=0.01, resolver=hangs)
-    until(lambda: asked == ["hung.example"])
-    threading.Timer(0.05, stop.set).start()
-    assert checked(target, Allowed(), timeout=60, resolver=lambda *_: ["9.9.9.9"]) == ["8.8.8.8"]
-    assert checked(target, Allowed(), timeout=60, resolver=lambda *_: ["9.9.9.9"]) == ["9.9.9.9"]
 
 
 def test_a_name_without_an_address_is_an_error_that_may_pass() -> None:

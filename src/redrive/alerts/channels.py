@@ -19,7 +19,7 @@ from redrive.delivery import hiding
 from redrive.delivery.courier import Courier, EndpointSettings
 from redrive.errors import TokenMissing, Undelivered, UsageError
 from redrive.jobs.durations import Duration
-from redrive.payloads.masking import MASK, mask_text
+from redrive.payloads.masking import mask_text
 from redrive.registry import check_name
 
 SECONDS = 10.0  # how long one message may take to be sent
@@ -100,8 +100,8 @@ class Webhook:
         }
         courier = self._courier(self.url or environment(self.name, self.url_env))
         reply = courier.deliver(dict(message.body or body), ident=ident, key=ident)
-        hidden = hiding.pattern(hiding.secrets_in(courier.target.path, {}))
-        answer = mask_text(hidden.sub(MASK, reply.body.decode("utf-8", "replace").strip()))
+        hide = hiding.hider(hiding.secrets_in(courier.target.path, {}))
+        answer = hide(reply.body.decode("utf-8", "replace").strip())
         return f"{reply.status} {answer[:_ANSWER]}".strip()
 
 

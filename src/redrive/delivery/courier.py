@@ -20,7 +20,7 @@ from redrive.delivery.wire import Deadline, Reply, Sent
 from redrive.errors import GiveUp, NoAnswer, Redirected, TokenMissing, Undelivered, UsageError
 from redrive.jobs import durations
 from redrive.jobs.durations import Duration
-from redrive.payloads.masking import MASK, mask_text, secrets_in
+from redrive.payloads.masking import mask_text, secrets_in
 
 if TYPE_CHECKING:
     import ssl
@@ -151,9 +151,9 @@ class Courier:
         return value
 
     def _failure(self, reply: Reply, secrets: Iterable[str], sent: Sequence[str]) -> Undelivered:
-        hidden = hiding.pattern({*secrets, *hiding.secrets_in(self.target.path, self._headers)})
-        headers = {name: hidden.sub(MASK, value) for name, value in reply.headers.items()}
-        text = hidden.sub(MASK, _text_of(reply))
+        hide = hiding.hider({*secrets, *hiding.secrets_in(self.target.path, self._headers)})
+        headers = {name: hide(value) for name, value in reply.headers.items()}
+        text = hide(_text_of(reply))
         kind = Redirected if _REDIRECT <= reply.status < _FAILURE else Undelivered
         shown = mask_text(text, sent)  # and only then cut: half a secret would not be recognised
         more = f": {shown[:_SHOWN]}" if text.strip() else ""

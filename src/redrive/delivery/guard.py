@@ -7,11 +7,10 @@ judged, all of them, and only these are connected to: a second answer of DNS is 
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -33,8 +32,6 @@ _NETLOC: Final = re.compile(
     r"(?:\[(?P<address>[^\[\]%]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>[0-9]{0,5}))?"
 )
 _HIGHEST_PORT: Final = 65535
-_Place = tuple[int, str, int]
-_pending: Final[dict[_Place, Future[list[str]]]] = {}  # the look-ups that are under way
 
 
 def _networks(text: str) -> tuple[Network, ...]:
@@ -53,11 +50,6 @@ _NOT_PUBLIC: Final = _networks("""
 _PUBLIC_IPV6: Final = IPv6Network("2000::/3")
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
-_COMPATIBLE: Final = IPv6Network("::/96")
-_TRANSLATED: Final = IPv6Network("::ffff:0:0:0/96")
-_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
-_ISATAP: Final = (0x00005EFE, 0x02005EFE)
-_UNSPECIFIED, _LOOPBACK = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,49 +189,20 @@ def checked(
 
 
 def is_allowed(address: Address, networks: Sequence[Network] = ()) -> bool:
-    """Return True if an address, and each that it carries inside, is public or listed.
+    """Return True if an address is public or listed; a mapped or NAT64 one is the IPv4 address in it.
 
     >>> is_allowed(ip_address("2606:4700::1111")), is_allowed(ip_address("::ffff:10.0.0.1"))
     (True, False)
     """
-    return all(
-        _is_public(one) or any(one in network for network in networks) for one in carried(address)
-    )
-
-
-def _is_public(address: Address) -> bool:
+    if isinstance(address, IPv6Address):
+        bits = int(address)
+        is_inside = address in _MAPPED or address in _NAT64
+        address = IPv4Address(bits & 0xFFFFFFFF) if is_inside else IPv6Address(bits)  # no zone
+    if any(address in network for network in networks):
+        return True
     if isinstance(address, IPv6Address) and address not in _PUBLIC_IPV6:
         return False
     return not any(address in network for network in _NOT_PUBLIC)
-
-
-def carried(address: Address) -> Iterator[Address]:
-    """Return the addresses that a packet to this one may end up at.
-
-    A mapped or NAT64 address *is* the IPv4 address in it; a tunnel's counts together with what it
-    leads to.
-    """
-    if isinstance(address, IPv4Address):
-        yield address
-        return
-    bits = int(address)
-    if address in _MAPPED or address in _NAT64:
-        yield IPv4Address(bits & 0xFFFFFFFF)
-        return
-    yield IPv6Address(bits)  # without a zone
-    yield from map(IPv4Address, _inside(address, bits))
-
-
-def _inside(address: IPv6Address, bits: int) -> Iterator[int]:
-    last = bits & 0xFFFFFFFF
-    if address.sixtofour is not None:
-        yield int(address.sixtofour)
-    if address.teredo is not None:
-        yield from map(int, address.teredo)
-    if (bits >> 32) & 0xFFFFFFFF in _ISATAP or address in _TRANSLATED or address in _LOCAL_NAT64:
-        yield last
-    if address in _COMPATIBLE and bits not in {_UNSPECIFIED, _LOOPBACK}:
-        yield last
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -249,37 +212,19 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def _looked_up(resolver: Resolver, target: Target, timeout: float) -> list[str]:
-    """Resolve within a time limit, which the system resolver does not have.
+    """Resolve within a time limit, which the system resolver does not have."""
+    answer: Future[list[str]] = Future()
 
-    Calls for the same host share one look-up, so that one that hangs costs one thread.
-    """
-    place = (os.getpid(), target.host, target.port)  # a fork takes none of the threads along
-    mine: Future[list[str]] = Future()
-    answer = _pending.setdefault(place, mine)
-    if answer is mine:
-        _begin(resolver, place, mine)
+    def ask() -> None:
+        try:
+            answer.set_result(list(resolver(target.host, target.port)))
+        except Exception as error:  # noqa: BLE001 - raised again by who waits for it
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, name="redrive-resolve", daemon=True).start()
     try:
         return answer.result(timeout)
     except TimeoutError:
         if answer.done():
             raise
         raise TimeoutError(f"looking up {target.host} took longer than {timeout:.3g} s") from None
-
-
-def _begin(resolver: Resolver, place: _Place, answer: Future[list[str]]) -> None:
-    def ask() -> None:
-        try:
-            addresses = list(resolver(*place[1:]))
-        except Exception as error:  # noqa: BLE001 - raised again by who waits for it
-            del _pending[place]  # before: who asks after the answer is here asks anew
-            answer.set_exception(error)
-        else:
-            del _pending[place]
-            answer.set_result(addresses)
-
-    try:
-        threading.Thread(target=ask, name="redrive-resolve", daemon=True).start()
-    except BaseException as error:
-        del _pending[place]
-        answer.set_exception(error)
-        raise

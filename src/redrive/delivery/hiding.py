@@ -1,4 +1,4 @@
-"""The secrets of an endpoint, in all the spellings in which a response may repeat them.
+"""The secrets of an endpoint, which a response may repeat.
 
 A server that refuses a request often repeats it: decoded, escaped for HTML, or only a part of it.
 """
@@ -6,21 +6,19 @@ A server that refuses a request often repeats it: decoded, escaped for HTML, or 
 from __future__ import annotations
 
 import base64
-import html
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
-from urllib.parse import quote, quote_plus, unquote, unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from redrive.classify.clues import guarded
+from redrive.payloads.masking import masker
 
 _SHORTEST, _SHORTEST_PIECE, _LONGEST_WORD = 4, 6, 11
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "apikey", "token"})
 _WORD: Final = re.compile(rf"[a-z_-]{{1,{_LONGEST_WORD}}}")
 _JSON_WORDS: Final = frozenset({"true", "false", "null"})
 """Without these an answer could not be read any more."""
-_ESCAPED: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&'"}
 
 
 def secrets_in(path: str, headers: Mapping[str, str]) -> Iterator[str]:
@@ -54,19 +52,6 @@ def _pieces(*texts: str) -> Iterator[str]:
     return (text for text in texts if len(text) >= _SHORTEST_PIECE)
 
 
-def pattern(secrets: Iterable[str]) -> re.Pattern[str]:
-    """Find all of them, the longest first; those too short to be told from other text are left."""
-    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
-    return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or r"(?!)")
-
-
-def _forms(secret: str) -> Iterator[str]:
-    """Spell a secret as it is, and as JSON, a URL and a page would."""
-    in_json = json.dumps(secret)[1:-1]
-    yield from (secret, in_json, in_json.replace("/", "\\/"), in_json.translate(_ESCAPED))
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
-        yield from (quoted, re.sub("%..", lambda match: match[0].lower(), quoted))
-    page = html.escape(secret)
-    yield from (page, html.escape(secret, quote=False))
-    yield page.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+def hider(secrets: Iterable[str]) -> Callable[[str], str]:
+    """Return the function that hides these in a text; those too short to be told from it are left."""
+    return masker([secret for secret in secrets if len(secret) >= _SHORTEST])

@@ -45,6 +45,7 @@ _PASSES: Final = 8
 """So often a text is searched again after masking; one made to need more is hidden whole."""
 _MASKED_AT_MOST: Final = 262_144
 _FEW_FORMS: Final = 200
+_ESCAPED: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&'"}
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _MOST_WORK: Final = 200_000_000
 """Characters looked at for one text, over all spellings of all secrets: a fifth of a second."""
@@ -240,9 +241,11 @@ def _spellings(secrets: tuple[str, ...]) -> _Known:
         forms |= {secret, repr(secret)[1:-1], ascii(secret)[1:-1], repr(raw)[2:-1]}
         for url in {quote(raw), quote(raw, safe=""), quote_plus(raw)}:
             forms |= {url, quote(url), _PERCENT.sub(lambda match: match[0].lower(), url)}
-        forms |= {escape(secret), escape(secret, quote=False)}
+        page = escape(secret).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+        forms |= {page, escape(secret), escape(secret, quote=False)}
         for once in {json.dumps(secret, ensure_ascii=only)[1:-1] for only in (True, False)}:
             forms |= {once, once.replace("/", r"\/"), json.dumps(once, ensure_ascii=False)[1:-1]}
+            forms.add(once.translate(_ESCAPED))
         if len(secret) >= LONG_SECRET:
             forms |= {secret.upper(), secret.lower(), raw.hex(), raw.hex().upper()}
             forms |= _base64(raw)

@@ -1,17 +1,12 @@
-"""How an error would be classified, and when a job that fails with it would be retried.
-
-A name is looked up in the tables and never imported, so that any traceback may be explained.
-"""
+"""How an error would be classified, and when a job that fails with it would be retried."""
 
 from __future__ import annotations
 
 import builtins
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from itertools import dropwhile, pairwise, repeat
-from pathlib import Path
+from itertools import repeat
 from typing import Any, NamedTuple, cast
 
 import click
@@ -29,7 +24,6 @@ from redrive.policies.policy import Policy
 from redrive.policies.presets import PRESETS
 
 MINUTE = 60.0
-LONGEST = 1 << 20  # bytes of a traceback that are read, from its end
 _FACTS = fields("error category why status code hint:span hint_source policy")
 _STEPS = fields("failure:number lowest:exact highest:exact then:word because:prose")
 
@@ -40,19 +34,6 @@ _POLICY = fields(
 _WAITS = fields("category:category attempts:number waits:prose")
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_ERROR = re.compile(rf"({_NAME.pattern})(?:: (.*))?", re.DOTALL)
-_HEAD = "Traceback (most recent call last):"
-_JOINTS = {
-    "The above exception was the direct cause of the following exception:": "__cause__",
-    "During handling of the above exception, another exception occurred:": "__context__",
-}
-# How clients write the status and code of a response: `Error code: 429`, `HTTP Error 503`, `'404 Not Found'`,
-# `503 Server Error`; `{'code': 'insufficient_quota'}`; `(ThrottlingException) when calling`.
-_STATUS = re.compile(
-    r"(?i)(?:error code:? |http error |status(?:[ _]code)?[ :=]+|'|\A)([45]\d\d)\b"
-)
-_CODE = re.compile(r"""['"](error_code|code|type)['"]: ?['"]([\w.]+)['"]""")
-_AWS_CODE = re.compile(r"\(([\w.]+)\) when calling")
 
 # Of classes that have no row of their own: the status they stand for, or their base class.
 _NAMES = """
@@ -79,32 +60,22 @@ _NAMES = """
 """
 
 
-class Raised(NamedTuple):
-    """One error of a traceback, and how it led to the next."""
-
-    name: str
-    message: str = ""
-    joint: str = "__cause__"
-
-
 @command(
     "explain",
     "redrive explain 429",
     "redrive explain 503 --header 'Retry-After: 120' --policy SYNC",
     "redrive explain httpx.ReadTimeout",
-    "redrive explain traceback.txt",
     "redrive explain WEBHOOKS",
 )
-@click.argument("what", metavar="STATUS|NAME|FILE|POLICY")
+@click.argument("what", metavar="STATUS|NAME|POLICY")
 @option("--policy NAME", "The policy whose delays are shown.", name="name", default="DEFAULT")
 @option("--header HEADER", "A header of the response; repeatable.", name="headers", multiple=True)
 @click.pass_obj
 def explain(cli: Cli, what: str, name: str, headers: tuple[str, ...]) -> None:
     """Show how an error is classified, why, and when its job would be retried; or what a policy does.
 
-    The error is an HTTP status, the name of an exception such as httpx.ReadTimeout, or a file with a
-    traceback (- reads standard input). Nothing is imported or run by that name. The policies are
-    DEFAULT, WEBHOOKS, LLM, BATCH, SYNC and EVENTS.
+    The error is an HTTP status or the name of an exception such as httpx.ReadTimeout, which is looked
+    up in tables and never imported. The policies are DEFAULT, WEBHOOKS, LLM, BATCH, SYNC and EVENTS.
     """
     if what.upper() in PRESETS:
         cli.show(_policy_view(what.upper(), PRESETS[what.upper()]))
@@ -112,7 +83,7 @@ def explain(cli: Cli, what: str, name: str, headers: tuple[str, ...]) -> None:
     policy = PRESETS.get(name.upper())
     if policy is None:
         raise click.UsageError(f"no policy {name!r}; known: {', '.join(PRESETS)}")
-    error = _error_of(what, {"headers": _headers(headers)})
+    error = _error_of(what, _headers(headers))
     failure = classify(error, now=(cli.clock or SystemClock()).now())
     cli.show(_view(failure, name.upper(), _steps(failure, policy)))
 
@@ -124,73 +95,15 @@ def _headers(given: tuple[str, ...]) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _error_of(what: str, evidence: Mapping[str, object]) -> BaseException:
+def _error_of(what: str, headers: dict[str, str]) -> BaseException:
     """Make an error that carries what is known of the one in question."""
     if re.fullmatch(r"[1-5]\d\d", what):
-        return _stand_in(Raised("HTTPError"), {**evidence, "status_code": int(what)})
-    if what == "-" or Path(what).is_file():
-        errors = [*_read(_text(what))]
-        problem = "it contains no error: it should end as Python's tracebacks do"
-    else:
-        errors = [Raised(what)] if _NAME.fullmatch(what) and _is_class(what) else []
-        problem = "it is not an HTTP status, a file or the name of an exception"
-    if not errors:
-        hint = "redrive explain 429, redrive explain httpx.ReadTimeout, redrive explain FILE"
-        raise Stop("usage", f"cannot explain {what!r}: {problem}", hint=hint, exits=USAGE)
-    return _chain(errors, evidence)
-
-
-def _text(what: str) -> str:
-    if what == "-":
-        return sys.stdin.read()[-LONGEST:]
-    with Path(what).open("rb") as file:
-        file.seek(max(0, Path(what).stat().st_size - LONGEST))
-        return file.read(LONGEST).decode("utf-8", "replace")
-
-
-def _read(text: str) -> Iterator[Raised]:
-    """Find the errors of a traceback, the first cause first; without frames, the last named."""
-    lines = text.splitlines()
-    starts = [number for number, line in enumerate(lines) if line.endswith(_HEAD)]
-    for start, end in pairwise([*starts, len(lines)]):
-        rest = [*dropwhile(lambda line: line.startswith(" "), lines[start + 1 : end])]
-        joint = next((line for line in rest if line in _JOINTS), "")
-        message = "\n".join(rest[: rest.index(joint)] if joint else rest).strip()
-        if match := _ERROR.fullmatch(message):
-            yield Raised(match[1], match[2] or "", _JOINTS.get(joint, "__cause__"))
-    for line in () if starts else reversed(lines):
-        match = _ERROR.fullmatch(line.strip())
-        if match and _is_class(match[1]):
-            yield Raised(match[1], match[2] or "")
-            return
-
-
-def _chain(errors: list[Raised], evidence: Mapping[str, object]) -> BaseException:
-    """Put the errors of a traceback together again; headers are taken for the last one's."""
-    error: BaseException | None = None
-    joint = ""
-    for raised in errors:
-        outer = _stand_in(
-            raised, {**_evidence(raised.message), **(evidence if raised is errors[-1] else {})}
-        )
-        if error is not None:
-            setattr(outer, joint, error)
-        error, joint = outer, raised.joint
-    assert error is not None  # noqa: S101 - there is at least one
-    return error
-
-
-def _evidence(message: str) -> dict[str, object]:
-    """Read from a message what the error itself would have carried."""
-    evidence: dict[str, object] = {}
-    if status := _STATUS.search(message):
-        evidence["status_code"] = int(status[1])
-    if code := _AWS_CODE.search(message):
-        evidence["code"] = code[1]
-    codes = dict(_CODE.findall(message))
-    if codes:
-        evidence |= {"body": {"error": codes}, "error_code": codes.pop("error_code", None)}
-    return evidence
+        return _stand_in("HTTPError", {"headers": headers, "status_code": int(what)})
+    if _NAME.fullmatch(what) and _is_class(what):
+        return _stand_in(what, {"headers": headers})
+    msg = f"cannot explain {what!r}: it is not an HTTP status, a policy or the name of an exception"
+    hint = "redrive explain 429, redrive explain httpx.ReadTimeout"
+    raise Stop("usage", msg, hint=hint, exits=USAGE)
 
 
 def _is_class(name: str) -> bool:
@@ -217,21 +130,21 @@ def _kind_of(name: str) -> str:
     return ""
 
 
-def _stand_in(raised: Raised, evidence: Mapping[str, object]) -> BaseException:
+def _stand_in(name: str, evidence: Mapping[str, object]) -> BaseException:
     """Make an error that looks like the one named; a built-in one is a kind of itself."""
-    module, _, last = raised.name.rpartition(".")
+    module, _, last = name.rpartition(".")
     base: type[Exception] = Exception
     own = getattr(builtins, last, None) if module in {"", "builtins"} else None
     if isinstance(own, type) and issubclass(own, Exception) and not issubclass(own, ExceptionGroup):
         base = own
-    kind = _kind_of(raised.name)
+    kind = _kind_of(name)
     if kind.isdigit():
         evidence = {"status_code": int(kind), **evidence}
     elif kind:
         base = type(kind, (Exception,), {"__module__": module})
     made = type(last, (base,), {"__module__": module or "builtins", **evidence})
     cls = cast("type[Exception]", made)
-    return cls.__new__(cls, raised.message)  # not initialised: some want more than a message
+    return cls.__new__(cls)  # not initialised: some want more than a message
 
 
 class Step(NamedTuple):

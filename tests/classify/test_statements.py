@@ -209,29 +209,6 @@ def test_the_source_may_be_in_an_archive(tmp_path: Path, monkeypatch: pytest.Mon
     assert statement_at(place_in(caught.value, "f"))
 
 
-class Hostile(dict[str, object]):
-    def get(self, *_: object) -> object:  # type: ignore[override]
-        raise SystemExit
-
-    __contains__ = get  # type: ignore[assignment]
-
-
-class Loader:
-    def get_source(self, name: str) -> str:
-        raise RuntimeError(name)
-
-
-@pytest.mark.parametrize(
-    "names", [Hostile(), {"__name__": "x", "__loader__": Loader()}, {"__name__": 7}]
-)
-def test_no_globals_and_no_loader_can_make_it_raise(names: dict[str, object]) -> None:
-    code = compile("def f():\n    1 / 0\n", "/nowhere/hostile.py", "exec")
-    function = type(lambda: 0)(code.co_consts[0], names)
-    with pytest.raises(ZeroDivisionError) as caught:
-        function()
-    assert not statement_at(place_in(caught.value, "f"))
-
-
 def test_a_file_is_parsed_once_and_a_repeated_failure_parses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

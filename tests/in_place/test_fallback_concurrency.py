@@ -1,4 +1,4 @@
-"""Many callers of one fallback: threads, coroutines, stores that fail, clients that retry."""
+"""Many callers of one fallback: threads, coroutines, stores that fail."""
 
 from __future__ import annotations
 

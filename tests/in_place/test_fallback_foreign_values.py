@@ -1,8 +1,7 @@
-"""What providers hold and give is not ours: nothing of it is run, changed or taken for an answer."""
+"""What providers return and raise: nothing of it is run, changed or taken for an answer."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import defaultdict
 from collections.abc import Coroutine
@@ -14,36 +13,6 @@ from redrive import fallback
 from redrive.classify import classify
 from redrive.errors import AllProvidersFailed, UsageError
 from redrive.stores.memory import MemoryStore
-from redrive.stores.note_verbs import Note
-
-
-class Remote:
-    """A client that goes to the network for keys, and for attributes too."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def __getitem__(self, key: str) -> str:
-        self.asked.append(key)
-        return "2"
-
-    def __getattr__(self, name: str) -> int:
-        self.asked.append(name)
-        return 2
-
-
-REMOTE, CACHE = Remote(), defaultdict[str, list[str]](list)
-
-
-def test_looking_for_clients_that_retry_runs_nothing_of_theirs() -> None:
-    mine = Remote()
-
-    def ask() -> str:
-        return str(len([REMOTE, CACHE, mine]))
-
-    REMOTE.asked.clear()
-    assert fallback(openai=ask)().value == "3"
-    assert (REMOTE.asked, mine.asked, dict(CACHE)) == ([], [], {})
 
 
 def test_an_error_that_carries_a_store_does_not_ask_it_for_keys() -> None:
@@ -129,13 +98,3 @@ def test_the_longer_of_two_waits_that_a_server_tells_counts(
     assert pause.expires_in == pytest.approx(left, abs=3)
     assert memory.expires_in == pytest.approx(left + 3600, abs=3)
     assert '"count": 1' in memory.value
-
-
-def test_a_store_of_ones_own_may_fail_as_it_likes(caplog: pytest.LogCaptureFixture) -> None:
-    class Odd(MemoryStore):
-        def notes(self, prefix: str = "") -> list[Note]:
-            raise ZeroDivisionError(prefix)
-
-    with caplog.at_level(logging.WARNING):
-        assert fallback(openai=lambda: "x", store=Odd())().value == "x"
-    assert "cooldowns are not stored" in caplog.text

@@ -6,8 +6,6 @@ import functools
 import gc
 import inspect
 import logging
-import os
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -314,57 +312,3 @@ def test_what_cannot_be_retried_is_refused_in_words(
 ) -> None:
     with pytest.raises(UsageError, match=words):
         wrong()
-
-
-def test_threads_do_not_meet() -> None:
-    """One decorated function, many calls at once: each has its own attempts and waits."""
-    start = threading.Barrier(8)
-    slept: dict[int, list[float]] = {n: [] for n in range(8)}
-    me = threading.local()
-
-    def sleep(delay: float) -> None:
-        slept[me.number].append(delay)
-
-    @retry(Policy(attempts=5, wait=DOUBLING), sleep=sleep)
-    def work(failures: list[ConnectionError]) -> int:
-        start.wait(10)
-        if failures:
-            raise failures.pop()
-        return me.number
-
-    results: list[int] = []
-
-    def run(number: int) -> None:
-        me.number = number
-        results.append(work(down(4)))
-
-    threads = [threading.Thread(target=run, args=[n]) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(results) == list(range(8))
-    assert all(delays == [1.0, 2.0, 4.0, 8.0] for delays in slept.values())
-
-
-def test_forked_children_do_not_wait_alike() -> None:
-    """A herd of children would all come back at the same moment."""
-
-    def delay() -> float:
-        slept: list[float] = []
-        retry(Policy(attempts=2), sleep=slept.append)(Failing(*down(1)))()
-        return slept[0]
-
-    def of_child() -> float:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.write(writing, str(delay()).encode())
-            os._exit(0)
-        os.close(writing)
-        os.waitpid(child, 0)
-        with os.fdopen(reading) as pipe:
-            return float(pipe.read())
-
-    delays = [of_child(), of_child(), delay()]
-    assert len(set(delays)) == 3

@@ -31,21 +31,6 @@ def test_it_waits_as_the_policy_says_and_gives_the_value() -> None:
     assert (calls, slept) == ([4, 4, 4, 4], [1.0, 2.0, 4.0])
 
 
-def test_the_last_error_itself_goes_up_with_a_note() -> None:
-    errors = [ConnectionError("one"), ConnectionError("two")]
-
-    @retry(Policy(attempts=2, wait=constant(0)))
-    async def work(left: list[ConnectionError]) -> None:
-        raise left.pop(0)
-
-    with pytest.raises(ConnectionError) as caught:
-        asyncio.run(work(list(errors)))
-    assert caught.value is errors[1]
-    [note] = caught.value.__notes__
-    assert note == "redrive: given up after 2 attempts, exhausted: ConnectionError"
-    assert caught.value.__context__ is None
-
-
 def test_a_cancelled_task_is_never_held_up() -> None:
     async def program(in_sleep: bool) -> tuple[int, bool]:
         calls = 0
@@ -86,30 +71,6 @@ def test_others_get_their_turn_and_cancelling_works_where_the_policy_waits_for_n
                 await hasty()
 
     asyncio.run(program())
-
-
-def test_tasks_do_not_meet() -> None:
-    async def one(number: int) -> list[float]:
-        slept: list[float] = []
-        failures = [ConnectionError()] * 4
-
-        async def sleep(delay: float) -> None:
-            await asyncio.sleep(0)
-            slept.append(delay)
-
-        @retry(DOUBLING, sleep=sleep)
-        async def work() -> None:
-            await asyncio.sleep(0)
-            if failures:
-                raise failures.pop()
-
-        await work()
-        return slept
-
-    async def program() -> list[list[float]]:
-        return await asyncio.gather(*(one(n) for n in range(20)))
-
-    assert asyncio.run(program()) == [[1.0, 2.0, 4.0, 8.0]] * 20
 
 
 def test_another_loop_brings_its_own_sleep() -> None:

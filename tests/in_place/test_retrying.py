@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import weakref
 from collections.abc import Callable
 
 import pytest
@@ -102,18 +100,6 @@ def test_break_return_and_continue_end_the_loop() -> None:
     assert (first(), numbers) == (1, [1, 1])
 
 
-def test_one_object_serves_many_loops() -> None:
-    block = retrying(attempts=2, sleep=lambda _: None)
-    for _ in range(2):
-        numbers: list[int] = []
-        for attempt in block:
-            with attempt:
-                numbers.append(attempt.number)
-                if attempt.number == 1:
-                    raise ConnectionError
-        assert numbers == [1, 2]
-
-
 def test_the_hook_sees_the_attempts_of_a_block() -> None:
     seen: list[RetryEvent] = []
     with no_waiting():
@@ -153,26 +139,3 @@ async def forgotten_async() -> None:
 def test_a_block_that_cannot_work_is_refused(wrong: Callable[[], object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         wrong()
-
-
-def test_nothing_hangs_on_a_block_that_was_retried() -> None:
-    """No cycle of frame and error that would wait for the collector."""
-
-    class Thing:
-        pass
-
-    def work(thing: Thing) -> None:
-        for attempt in retrying(wait=constant(0)):
-            with attempt:
-                if attempt.number == 1:
-                    raise ConnectionError
-
-    thing = Thing()
-    seen = weakref.ref(thing)
-    gc.disable()
-    try:
-        work(thing)
-        del thing
-        assert seen() is None
-    finally:
-        gc.enable()

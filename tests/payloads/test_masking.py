@@ -381,11 +381,6 @@ def test_any_object_becomes_text_that_can_be_kept(value: object, text: str) -> N
     assert safe_text(value) == text
 
 
-def test_a_real_interrupt_is_not_swallowed() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        safe_text(Raises(KeyboardInterrupt()))
-
-
 @given(st.text(st.characters()), st.integers(0, 20))
 def test_safe_text_is_bounded_storable_and_whole_when_short(text: str, limit: int) -> None:
     safe = safe_text(text, limit)

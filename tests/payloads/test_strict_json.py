@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
-import importlib.util
 import json
-import sys
 from collections import OrderedDict, namedtuple
 from typing import Any
 
@@ -16,7 +14,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from redrive.errors import BadPayload
-from redrive.payloads import strict_json
 from redrive.payloads.strict_json import MAX_BYTES, MAX_DEPTH, compact, dumps, loads, same
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -125,24 +122,6 @@ def test_too_many_bytes_are_refused_with_both_numbers() -> None:
         dumps({"a": "x" * 10 * MAX_BYTES})
 
 
-@pytest.mark.parametrize("key", ["k" * MAX_BYTES, "\x1b" * 500])
-def test_a_huge_or_hostile_key_does_not_fill_the_message(key: str) -> None:
-    with pytest.raises(BadPayload) as caught:
-        dumps({key: float("nan")})
-    assert len(str(caught.value)) < 300
-    assert str(caught.value).isprintable()
-
-
-def test_a_small_object_that_unfolds_without_end_is_refused_without_writing_it_out() -> None:
-    lists: Any = ["x"]
-    dicts: Any = {"a": "x"}
-    for _ in range(60):
-        lists, dicts = [lists, lists], {"a": dicts, "b": dicts}
-    for bomb in ({"a": lists}, dicts, {"a": ["x" * 1000] * 10**6}):
-        with pytest.raises(BadPayload, match="at least 1,048,577 bytes"):
-            dumps(bomb)
-
-
 def test_what_is_at_the_limit_passes() -> None:
     for kind in (list, dict):
         deepest = nested(MAX_DEPTH, kind)
@@ -151,18 +130,6 @@ def test_what_is_at_the_limit_passes() -> None:
         assert loads(compact(dumps({"n": longest}))) == {"n": longest}
     many = {str(n): n for n in range(50_000)}
     assert loads(dumps(many)) == many
-
-
-def test_an_interpreter_that_reads_fewer_digits_still_answers_with_our_error() -> None:
-    text = dumps({"n": 10**1000})
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(640)
-    try:
-        for read in (loads, compact):
-            with pytest.raises(BadPayload, match="not JSON"):
-                read(text)
-    finally:
-        sys.set_int_max_str_digits(before)
 
 
 def test_text_is_compact_utf8_in_the_order_given() -> None:
@@ -311,14 +278,3 @@ def test_payloads_are_the_same_exactly_if_they_print_the_same(
     canon = [json.dumps(each, sort_keys=True) for each in (a, b)]
     assert same(dumps(a), dumps(b)) is (canon[0] == canon[1])
     assert same(json.dumps(a, indent=1), json.dumps(a, sort_keys=True))
-
-
-def test_python_without_the_c_encoder_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
-    spec = importlib.util.spec_from_file_location("slow_json", strict_json.__file__)
-    assert spec is not None
-    assert spec.loader is not None
-    slow = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(slow)
-    value = {"é\n": [1, -0.5, 1e300, None, True, {}, [], ("a", {"b": "\x7f\u2028"})]}
-    assert slow.dumps(value) == dumps(value)

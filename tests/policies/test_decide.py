@@ -16,7 +16,6 @@ from redrive.jobs.job import (
     Completed,
     Dead,
     Failure,
-    Job,
     Reason,
     Retry,
     Return,
@@ -359,11 +358,6 @@ def test_a_handlers_own_delay_is_kept_to_the_second(policy: Policy, wish: float)
     assert isinstance(end, Dead)
 
 
-def test_a_handlers_negative_delay_is_none() -> None:
-    verdict = after(make_failure(hint=-3.0, hint_source=HANDLER), Policy())
-    assert verdict == Retry(0.0, "the handler asked for it")
-
-
 # Users' own strategies.
 
 
@@ -376,11 +370,6 @@ def test_a_users_strategy_that_raises_costs_no_job() -> None:
     """The default back-off stands in, and the record says so."""
     verdict = after(make_failure(), Policy(wait=Broken()), attempts=3, spent={"transient": 2})
     assert verdict == Retry(3.2, "Broken raised ZeroDivisionError: default back-off used")
-
-
-def test_a_hint_needs_no_strategy_that_works() -> None:
-    failure = make_failure(hint=5.0, hint_source="Retry-After")
-    assert after(failure, Policy(wait=Broken())) == Retry(5.0, "Retry-After asked for 5s")
 
 
 def test_the_index_of_a_strategy_is_the_failures_of_its_category() -> None:
@@ -431,10 +420,3 @@ def test_every_job_comes_to_an_end_and_no_wait_is_odd(
     assert end.detail
     assert len(waits) < PRESETS[name].max_attempts
     assert all(0 <= wait <= 86400 for wait in waits)
-
-
-def test_deciding_changes_nothing() -> None:
-    """P5: the same question twice has the same answer."""
-    job: Job = make_job(attempts=2, spent={"transient": 1})
-    twice = [decide(job, Failed(make_failure()), DEFAULT, START, middle) for _ in range(2)]
-    assert twice[0] == twice[1] == Retry(2.0, "")

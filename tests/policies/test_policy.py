@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -95,10 +94,6 @@ def test_alike_makes_every_category_not_named_one() -> None:
     assert Policy(attempts=5).pooled(Category.QUOTA) == {Category.QUOTA}
 
 
-def test_attempts_is_the_first_argument_of_a_rule() -> None:
-    assert Rule(attempts=4) == Rule(4)
-
-
 def test_the_limit_of_all_categories_is_the_policys_attempts_or_25() -> None:
     assert Policy().max_attempts == MAX_ATTEMPTS == 25
     assert Policy(attempts=3).max_attempts == 3
@@ -143,13 +138,6 @@ def test_a_policy_that_cannot_work_is_refused_when_it_is_made(wrong: dict[str, A
 def test_a_rule_that_cannot_work_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Rule(**wrong)
-
-
-def test_policies_are_values() -> None:
-    assert Policy(on=[when(KeyError, "transient")]).on == (when(KeyError, "transient"),)
-    assert hash(Policy(attempts=3)) == hash(Policy(attempts=3))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Policy().attempts = 3  # type: ignore[misc]
 
 
 def is_odd(error: BaseException) -> bool:

@@ -32,9 +32,6 @@ MAX_BYTES: Final = 1_048_576
 # the next process cannot read.
 _INT_LIMIT: Final = 10**4300
 
-# A small object can refer to itself a million times, so the walk gives up, before anything
-# is written out, at more members than the limit has bytes, or so many times the limit in text.
-_HEADROOM: Final = 16
 _SHOWN: Final = 80
 _STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _SPACE = re.compile(rf"({_STRING})|[ \t\n\r]++", re.DOTALL)
@@ -62,7 +59,7 @@ def dumps(value: object, *, max_bytes: int = MAX_BYTES) -> str:
     >>> dumps({"id": 7, "lines": [10.5, None]})
     '{"id":7,"lines":[10.5,null]}'
     """
-    _walk(value, max_bytes)
+    _walk(value)
     text = "".join(_parts(value, 0))
     _check_size(len(text.encode()), max_bytes)
     return text
@@ -85,18 +82,18 @@ def compact(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> str:
         raise BadPayload(f"the text is not UTF-8: {error}") from error
     _check_size(size, max_bytes)
     # The source is parsed, not the short form: removing a space can join two numbers.
-    read(source, max_bytes=max_bytes)
+    read(source)
     return short
 
 
-def read(text: str, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+def read(text: str) -> dict[str, Any]:
     """Read text given by a file, and refuse what `compact` would refuse, but for its length.
 
     >>> read(' {"id": 7} ')
     {'id': 7}
     """
     value = _parse(_decode_strictly, text)
-    _walk(value, max_bytes)
+    _walk(value)
     return cast("dict[str, Any]", value)
 
 
@@ -139,26 +136,24 @@ def _parse(decode: Callable[[str], object], text: str) -> object:
         raise BadPayload(f"the text is not JSON: {error}") from error
 
 
-def _check_size(size: int, limit: int, *, least: str = "") -> None:
+def _check_size(size: int, limit: int) -> None:
     if size > limit:
         bulk = "store the bulk elsewhere and pass a reference"
-        raise BadPayload(f"the payload has {least}{size:,} bytes, the limit is {limit:,}; {bulk}")
+        raise BadPayload(f"the payload has {size:,} bytes, the limit is {limit:,}; {bulk}")
 
 
-def _walk(value: object, max_bytes: int) -> None:
+def _walk(value: object) -> None:
     if type(value) not in (dict, _Fault):
         raise BadPayload(f"a payload is a JSON object (a dict), not {_kind(value)}")
     try:
-        left = _check(value, 0, _HEADROOM * max_bytes)
+        _check(value, 0)
     except _Fault as fault:
         field = "$" + "".join(map(_step, reversed(fault.steps)))
         raise BadPayload(f"{field} {fault}", field=field) from None
-    if left < 0:
-        _check_size(max_bytes + 1, max_bytes, least="at least ")
 
 
-def _check(value: object, depth: int, left: int) -> int:
-    """Refuse what not every store can keep; say what is left of the headroom."""
+def _check(value: object, depth: int) -> None:
+    """Refuse what not every store can keep."""
     if type(value) is int:
         if not -_INT_LIMIT < value < _INT_LIMIT:
             raise _Fault("is an integer of more than 4300 digits; use a string")
@@ -166,16 +161,14 @@ def _check(value: object, depth: int, left: int) -> int:
         if not isfinite(value):
             raise _Fault("is not a finite number (NaN or infinity); use null or a string")
     elif type(value) in (dict, list, tuple):
-        return _check_members(cast("Any", value), depth + 1, left)
+        _check_members(cast("Any", value), depth + 1)
     elif type(value) is _Fault:
         raise value
     else:
         raise _Fault(f"is {_kind(value)}, which is not JSON; annotate the parameter or convert it")
-    return left
 
 
-def _check_text(value: str) -> int:
-    """Refuse text that not every store can keep; return its length."""
+def _check_text(value: str) -> None:
     if "\0" in value:
         raise _Fault("contains a NUL character, which PostgreSQL cannot keep")
     if not value.isascii():
@@ -183,30 +176,25 @@ def _check_text(value: str) -> int:
             value.encode()
         except UnicodeEncodeError:
             raise _Fault("contains a lone surrogate, which is not Unicode text") from None
-    return len(value)
 
 
-def _check_members(value: dict[object, object] | list[object], depth: int, left: int) -> int:
+def _check_members(value: dict[object, object] | list[object], depth: int) -> None:
     if depth > MAX_DEPTH:
         raise _Fault(f"is nested deeper than {MAX_DEPTH} levels, or contains itself")
-    left -= _HEADROOM * len(value)
     step: object = None
     try:
         for step, item in value.items() if isinstance(value, dict) else enumerate(value):
             if type(step) is str:
-                left -= _check_text(step)
+                _check_text(step)
             elif isinstance(value, dict):
                 raise _Fault(f"is a key {_kind(step)}; keys must be str")
             if type(item) is str:
-                left -= _check_text(item)
+                _check_text(item)
             elif item is not None and type(item) is not bool:
-                left = _check(item, depth, left)
-            if left < 0:
-                break
+                _check(item, depth)
     except _Fault as fault:
         fault.steps.append(step)
         raise
-    return left
 
 
 def _kind(value: object) -> str:

@@ -48,7 +48,7 @@ from redrive.desk.transfer import line_of
 from redrive.jobs.job import Resolution
 from redrive.payloads import masking
 from redrive.testing import ManualClock
-from redrive.web.routes import ROUTES
+from redrive.web.api import ROUTES
 from webkit import READ, Web
 
 HOUR = 3600.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, get_origin
 
 from redrive.web import openapi
-from redrive.web.routes import ROUTES, Route
+from redrive.web.api import ROUTES, Route
 
 
 def page() -> str:

@@ -33,8 +33,8 @@ from redrive.errors import RedriveError, Refused
 from redrive.jobs.job import Action, Resolution
 from redrive.metrics import text as metrics_text
 from redrive.runs import driver, run_records
+from redrive.web.api import ROUTES
 from redrive.web.auth import made
-from redrive.web.routes import ROUTES
 from secretkit import canary
 from shopkit import HOUR, Shop, name
 from webkit import ACT, READ, TOKENS, Web

@@ -27,7 +27,7 @@ from redrive.cli._root import root
 from redrive.jobs.durations import seconds
 from redrive.logs import JsonFormatter
 from redrive.metrics import ALL
-from redrive.web.routes import ROUTES
+from redrive.web.api import ROUTES
 from summarykit import new_database
 from workkit import until
 

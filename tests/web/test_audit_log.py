@@ -12,7 +12,7 @@ import pytest
 
 from alertkit import Kept
 from redrive.alerts import Alerts
-from redrive.web.routes import ROUTES, Route
+from redrive.web.api import ROUTES, Route
 from shopkit import name
 from webkit import READ, Web
 

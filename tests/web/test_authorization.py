@@ -6,7 +6,7 @@ The cases come from the table of routes, so a new route is in them by itself.
 from __future__ import annotations
 
 from redrive import Redrive
-from redrive.web.routes import ROUTES, Route
+from redrive.web.api import ROUTES, Route
 from shopkit import name
 from webkit import ACT, READ, Web
 

@@ -15,7 +15,7 @@ from starlette.routing import Mount
 from kit import make_failure, make_job
 from redrive import Redrive
 from redrive.web import reads
-from redrive.web.routes import ROUTES
+from redrive.web.api import ROUTES
 from shopkit import name
 from webkit import ACT, Web
 

@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import ignored_auth, positive_data_accept
 
 from redrive import Redrive
 from redrive.testing import ManualClock
-from redrive.web.routes import ROUTES, Route
+from redrive.web.api import ROUTES, Route
 from shopkit import HOUR, name, shop_jobs
 from webkit import ACT, START, Web
 

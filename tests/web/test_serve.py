@@ -21,7 +21,7 @@ from redrive import Redrive
 from redrive.cli._cli import Cli
 from redrive.cli.serve import page
 from redrive.web import asgi, auth
-from redrive.web.routes import ROUTES
+from redrive.web.api import ROUTES
 from shopkit import Shop, name, shop_jobs
 from webkit import ACT, READ
 

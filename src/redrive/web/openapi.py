@@ -9,8 +9,8 @@ from typing import Any, cast
 from msgspec.json import schema_components
 
 from redrive import __version__
+from redrive.web.api import ROUTES, Route
 from redrive.web.messages import END, Problem
-from redrive.web.routes import ROUTES, Route
 
 _ABOUT = (
     "Redrive keeps work that failed. Every change is a POST with a JSON object, and is recorded in the "

@@ -32,13 +32,13 @@ from redrive.jobs.logger import log
 from redrive.jobs.threads import Threads, hop
 from redrive.payloads import editing
 from redrive.web import auth, health
+from redrive.web.api import ROUTES, Route
 from redrive.web.auth import Tokens
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
 from redrive.web.console.requests import Place, Search
 from redrive.web.console.site import Console, Handler, failure_page
 from redrive.web.messages import Request
 from redrive.web.reads import body_of, checked, query_of, read
-from redrive.web.routes import ROUTES, Route
 
 Do = Callable[[], Document | Reply]
 T = TypeVar("T")

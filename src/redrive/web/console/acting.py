@@ -12,7 +12,7 @@ from msgspec import UNSET
 from redrive.desk.plan import Plan, Verb, left_document
 from redrive.desk.shapes import Done
 from redrive.errors import RedriveError, StoreError
-from redrive.web import actions
+from redrive.web import api
 from redrive.web.call import Problem, problem_of
 from redrive.web.console.pages import Data, job
 from redrive.web.console.requests import Visit, back_of, body_of
@@ -47,7 +47,7 @@ def act(visit: Visit) -> Outcome:
     body, form, back = None, visit.form or {}, back_of(visit.form or {})
     try:
         body = _body(visit)
-        done = cast("Done", actions.act(visit, body))
+        done = cast("Done", api.act(visit, body))
     except (Problem, RedriveError) as error:
         problem, q, as_of = as_problem(error), form.get("q"), form.get("as_of")
         again = replace(visit, error=problem.detail)

@@ -13,12 +13,12 @@ from starlette.responses import RedirectResponse, Response
 
 from redrive.desk.desk import Desk
 from redrive.web import auth
+from redrive.web.api import ROUTES, Route
 from redrive.web.auth import RIGHTS, Token
 from redrive.web.call import Call, Problem
 from redrive.web.console.texts import Texts, language_of, languages, texts
 from redrive.web.messages import PATH, Request
 from redrive.web.reads import checked, query_of, read
-from redrive.web.routes import ROUTES, Route
 from redrive.web.shared import Shared
 
 Search = Literal["", "page", "plan"]

@@ -1,15 +1,20 @@
-"""What each route does, through the desk.
+"""What each route does, through the desk, and the table of routes: method and path, right, function.
 
-A function's `query` or `body` is checked by its type, and its result is described by its type.
+A function's `query` or `body` is checked by its type, and its result is described by its type. The router,
+the checks of requests, the OpenAPI document and the tests of who may do what all read the table, so a new
+line in it is checked, described and tested without more code.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, cast, get_args, get_type_hints
 
 from msgspec import UNSET, to_builtins
 
@@ -38,8 +43,9 @@ from redrive.runs import rules
 from redrive.runs.run_records import Run, Spec
 from redrive.submission import Options
 from redrive.web import messages
-from redrive.web.call import Call, Problem, Reply
+from redrive.web.call import Call, Document, Problem, Reply
 from redrive.web.health import UNAVAILABLE
+from redrive.web.messages import PATH, Request
 
 _ALL, _NEWEST, _COUNTED, _SHOWN = 100_000, 5, 10_000, 300
 
@@ -336,3 +342,109 @@ def audit_log(call: Call, query: messages.ActionSearch) -> messages.Actions:
     """Return what people did, newest first."""
     asked: dict[str, Any] = {"limit": query.limit, **to_builtins(query)}
     return {"actions": [action_document(done) for done in call.app.desk.log.actions(**asked)]}
+
+
+Right = Literal["", "read", "act"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """One route; the annotations of its function are the types of the request and the answer."""
+
+    method: Literal["GET", "POST"] = "GET"
+    path: str
+    does: Callable[..., Document | Reply]
+    right: Right = "read"
+    """The right that the caller's token must have; empty: no token is needed."""
+    may_fail: bool = False
+    """True if 503 has the same shape as 200."""
+    at_once: bool = False
+    """True if it needs no thread, because it reads nothing from the store."""
+    searches: bool = False
+    """True if it searches jobs one by one, which is slow if many do it at once."""
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        return get_type_hints(self.does, include_extras=True)
+
+    @cached_property
+    def params(self) -> Mapping[str, Any]:
+        """The names in the path, and the type of each."""
+        return {name: PATH[name] for name in re.findall(r"{(\w+)}", self.path)}
+
+    @property
+    def query(self) -> type[Request]:
+        """What the query may say."""
+        return cast("type[Request]", self._hints.get("query", Request))
+
+    @property
+    def body(self) -> type[Request] | None:
+        """What the body must say; None if there is none."""
+        return self._hints.get("body")
+
+    @cached_property
+    def answers(self) -> tuple[Any, ...]:
+        """What comes back, one of these; none: plain text."""
+        hint = self._hints["return"]
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        return tuple(kind for kind in kinds if kind is not Reply)
+
+    @property
+    def name(self) -> str:
+        """One word for it, such as `post_runs_run_pause`."""
+        plain = self.path.removeprefix("/api/v1/").strip("/")
+        words = "".join(letter if letter.isalnum() else "_" for letter in plain)
+        return "_".join(part for part in f"{self.method.lower()}_{words}".split("_") if part)
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a line."""
+        return (self.does.__doc__ or "").partition("\n")[0]
+
+
+def _openapi(call: Call) -> dict[str, Any]:
+    """Return this description of the API."""
+    from redrive.web.openapi import document  # noqa: PLC0415 - it reads this table
+
+    return document(call.root)
+
+
+def _get(path: str, does: Callable[..., Document | Reply], **more: Any) -> Route:
+    return Route(path=f"/api/v1/{path}", does=does, **more)
+
+
+def _post(path: str, does: Callable[..., Document | Reply], **more: Any) -> Route:
+    return Route(method="POST", path=f"/api/v1/{path}", does=does, right="act", **more)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(path="/healthz", does=alive, right="", at_once=True),
+    Route(path="/readyz", does=ready, right="", may_fail=True),
+    Route(path="/metrics", does=metrics),
+    _get("health", health, right="", may_fail=True),
+    _get("openapi.json", _openapi, at_once=True),
+    _post("jobs", submit),
+    _get("jobs", jobs, searches=True),
+    _get("count", count, searches=True),
+    _get("jobs/{job}", job),
+    _post("jobs/{job}/edit", edit),
+    _get("groups", groups, searches=True),
+    _get("groups/{group}", group),
+    _post("groups/{group}/mark", mark),
+    _post("groups/{group}/note", note),
+    _get("handlers", handlers, at_once=True),
+    _get("lanes", lanes),
+    _get("system", system),
+    _get("alerts", alerts),
+    _post("alerts/{channel}/test", send_test),
+    _post("pauses", pause),
+    _post("pauses/{lane}/resume", resume),
+    _get("runs", runs),
+    _get("runs/{run}", run),
+    _post("runs/{run}/pause", pause_run),
+    _post("runs/{run}/resume", resume_run),
+    _post("runs/{run}/cancel", cancel_run),
+    _post("runs/{run}/rate", set_run_rate),
+    _get("actions", audit_log),
+    _post("actions", act, searches=True),
+)

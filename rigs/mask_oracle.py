@@ -276,8 +276,8 @@ def every_route() -> Iterator[tuple[str, str, object]]:
                 for name, value in zip(names, chosen, strict=True):
                     path = path.replace(f"{{{name}}}", value)
                 yield "GET", path, None
-    yield "POST", f"/api/v1/jobs/{job_id(3)}/reopen", {"reason": "x"}
-    yield "POST", f"/api/v1/jobs/{job_id(3)}/resolve", {"reason": "x"}
+    for verb in ("reopen", "resolve"):
+        yield "POST", "/api/v1/actions", {"verb": verb, "q": job_id(3), "reason": "x"}
     yield "POST", "/api/v1/groups/G1/note", {"note": "n"}
 
 

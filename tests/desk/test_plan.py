@@ -147,6 +147,17 @@ def test_ages_are_reckoned_from_the_plan(bench: Bench) -> None:
     assert bench.carry_out(new)["done"] == bench.carry_out(old)["done"] == 1
 
 
+def test_jobs_that_changed_before_the_clock_was_set_back_are_taken(bench: Bench) -> None:
+    one, two = bench.die(1, 2)
+    bench.clock.jump(-3600)
+    plan = bench.desk.plan("resolve", "G1")
+    bench.clock.advance(60)
+    bench.desk.retry(two)
+    bench.app.run_due()
+    done = bench.carry_out(plan)
+    assert (done["planned"], done["done"], bench.app.get(one).state) == (2, 1, "resolved")
+
+
 def test_named_jobs_need_no_plan_and_one_is_retried_at_once(bench: Bench) -> None:
     one, two, three = bench.die(1, 2, 3)
     done = bench.desk.carry_out("retry", one)

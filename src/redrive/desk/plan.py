@@ -40,8 +40,8 @@ SAMPLES = 5
 MISSING = "there is no such job"
 _CHANGED = "changed since the plan was made"
 _MARK = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?):([0-9]{1,15})")
-_SLACK = 1.0  # seconds by which the store may find more jobs than an age means
-_NOW = 0.1  # seconds by which the clocks of a worker and the store may differ
+_SLACK = 1.0  # seconds by which clocks may differ, and a store may find more jobs than an age means
+_NOW = 0.1  # seconds that a worker may need to store the end of an attempt
 _PAGE = 1000
 _NAMED = 5  # how many unknown ids an error names
 
@@ -147,13 +147,13 @@ def plan(
     asked = mask_text(selection.asked or spelled(targets, Filters()))
     at = None if as_of is None else _read_mark(as_of, desk.store.now())[0]
     looked = _look(desk.store) if at is None else at
-    found = Plan(verb, asked, selection, looked)
+    found, soon = Plan(verb, asked, selection, looked), desk.store.now() + _SLACK
     live = set(run_records.book(desk.store)[1])
     as_run = verb == "retry" and (as_run or len(selection.ids) != 1)
     for job in _meant(desk.store, selection, usual, looked):
         if isinstance(job, str):
             found.left.append((job, MISSING))
-        elif at is not None and job.updated > at:
+        elif at is not None and at < job.updated < soon:  # later: of a clock that was set back
             if selection.ids:
                 found.left.append((job.id, f"{_CHANGED}, now {job.state}"))
         elif abs(job.run or 0) in live and (
@@ -170,6 +170,8 @@ def plan(
             found.handlers[job.handler] += 1
             found.lanes.add(job.lane)
             found.oldest = job.updated if found.oldest is None else min(found.oldest, job.updated)
+            if found.at < job.updated < soon:  # between the clock's reading and the look
+                found.at = job.updated
     if found.left and not found.ids and all(why == MISSING for _, why in found.left):
         raise JobNotFound(_unknown([job_id for job_id, _ in found.left]))
     found.samples = desk.jobs.with_history(found.ids[:SAMPLES])
@@ -248,16 +250,15 @@ def _move(desk: Desk, found: Plan, left: Left, order: Order) -> int:
     """Change the jobs at once, and mark the groups that were meant as a whole; return how many changed."""
     reason, actor = order.get("reason", ""), order.get("actor")
     asked, done = found.asked, 0
+    if found.verb == "purge":
+        done = desk.jobs.purge(found.ids, target=asked, reason=reason, actor=actor)
+        left += [("", _CHANGED)] * (len(found.ids) - done)
+        return done
     for start in range(0, len(found.ids), AT_ONCE):
         ids = found.ids[start : start + AT_ONCE]
-        if found.verb == "purge":
-            removed = desk.jobs.purge(ids, target=asked, reason=reason, actor=actor)
-            left += [("", _CHANGED)] * (len(ids) - removed)
-            done += removed
-        else:
-            moved = desk.jobs.move(found.verb, ids, asked=asked, reason=reason, actor=actor)
-            left += moved.skipped
-            done += len(moved.done)
+        moved = desk.jobs.move(found.verb, ids, asked=asked, reason=reason, actor=actor)
+        left += moved.skipped
+        done += len(moved.done)
     for group in found.whole_groups if done else ():
         resolved = found.verb == "resolve"
         desk.groups.mark(group, resolved=resolved, reason=reason, actor=actor, at=found.at)
@@ -292,7 +293,7 @@ def _read_mark(as_of: str, now: float) -> tuple[float, int]:
     match = _MARK.fullmatch(checks.text(as_of, "as_of"))
     if match is None:
         raise UsageError(f"as_of must be the mark that a plan answered with; found {as_of!r:.80}")
-    if float(match[1]) > now:
+    if float(match[1]) > now + _SLACK:
         raise Refused("the clock was set back since the plan was made; make the plan again")
     return float(match[1]), int(match[2])
 

@@ -15,6 +15,7 @@ from redrive import Redrive
 from redrive.alerts import Alerts, read, webhook
 from redrive.cli._root import root
 from redrive.errors import UsageError
+from tablekit import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:apprise")  # of its imports
 FILE = """
@@ -126,8 +127,8 @@ def test_the_file_gives_rules_and_channels(place: Path) -> None:
     assert "alerts.channels.slack.url_env\tSLACK_URL (set)" in settings
 
 
-@pytest.mark.parametrize(
-    ("table", "why"),
+@each_row(
+    "table, why",
     [
         ({"chanels": {}}, "unknown keys: chanels; known: channels"),
         ({"channels": {"pager": {"kind": "email"}}}, 'channel pager: kind must be "webhook"'),

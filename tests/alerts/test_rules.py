@@ -23,6 +23,7 @@ from redrive.alerts.rules import (
 )
 from redrive.errors import UsageError
 from redrive.jobs.groups import GroupRecord
+from tablekit import each_row
 
 NOW = 1_750_000_000.0
 PAUSE = Condition(subject="lane mail", state="paused", title="paused", since=NOW)
@@ -44,8 +45,8 @@ def states(world: World, memory: Memory) -> list[State]:
     return [change.state for change in judge(world, memory, Rules())[0]]
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "recent", "expected"),
+@each_row(
+    "before, now, recent, expected",
     [
         (None, group(), 1, "new"),
         (told(), group(), 1, ""),
@@ -87,8 +88,8 @@ def test_what_is_told_of_a_group(
     assert states(world, judge(world, memory, Rules())[1]) == [], "the same again is not told again"
 
 
-@pytest.mark.parametrize(
-    ("before", "busy", "expected"),
+@each_row(
+    "before, busy, expected",
     [
         (told(), False, ["resolved"]),
         (told(), True, []),

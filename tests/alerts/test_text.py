@@ -16,6 +16,7 @@ from redrive.alerts import Alerts, webhook
 from redrive.alerts.messages import LONGEST
 from redrive.errors import UsageError
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 
 def told(text: Any, *, error: str = "refused", **payload: object) -> list[Any]:
@@ -59,7 +60,7 @@ def test_a_function_may_make_the_whole_body_of_a_webhook(slack: Slack) -> None:
     assert second["text"].startswith("[NEW] G1: own words\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         lambda *_: None,

@@ -17,6 +17,7 @@ import pytest
 from redrive import Handler, Job, Redrive
 from redrive.errors import BadPayload, KeyConflict, StoreBusy, StoreFull, UsageError
 from redrive.stores.collector import MOST
+from tablekit import each_row
 
 
 @pytest.fixture
@@ -381,7 +382,7 @@ def in_child(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.parametrize("kind", ["jsonl:jobs.jsonl", "jobs.db"])
+@each_row("kind", ["jsonl:jobs.jsonl", "jobs.db"])
 def test_a_child_forked_in_the_middle_of_a_batch_submits_by_itself(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from redrive.errors import (
     UsageError,
 )
 from redrive.strategies import ConstantBackoffStrategy
+from tablekit import each_row
 
 
 @pytest.fixture
@@ -64,8 +65,8 @@ for _ in range(70):
     DEEP = [DEEP]
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
+@each_row(
+    "value, says",
     [
         (float("nan"), r"\$\.value"),
         (float("inf"), r"\$\.value"),
@@ -78,19 +79,6 @@ for _ in range(70):
         ({"deep": b"bytes"}, r"\$\.value\.deep"),
         (DEEP, "64"),
         (10**5000, r"\$\.value"),
-    ],
-    ids=[
-        "nan",
-        "inf",
-        "circular",
-        "2MiB",
-        "surrogate",
-        "nul",
-        "int-key",
-        "object",
-        "bytes",
-        "deep",
-        "long-int",
     ],
 )
 def test_a_payload_that_cannot_be_kept_names_the_field_and_stores_nothing(
@@ -110,9 +98,7 @@ def test_a_naive_datetime_is_refused(app: Redrive, handler: Any) -> None:
     assert app.desk.jobs.counts() == []
 
 
-@pytest.mark.parametrize(
-    "delay", [-1, float("nan"), float("inf"), "soon", "-5m", None, True, 10**400]
-)
+@each_row("delay", [-1, float("nan"), float("inf"), "soon", "-5m", None, True, 10**400])
 def test_a_delay_that_makes_no_sense_is_refused(app: Redrive, handler: Any, delay: Any) -> None:
     """F57."""
     with pytest.raises(UsageError, match="delay"):
@@ -128,7 +114,7 @@ def test_a_delay_past_the_year_9999_is_cut_to_it(app: Redrive, handler: Any) -> 
     assert app.run_due().succeeded == 1
 
 
-@pytest.mark.parametrize("key", ["", "a" * 256, "new\nline", "schlüssel", "with space", "tab\t"])
+@each_row("key", ["", "a" * 256, "new\nline", "schlüssel", "with space", "tab\t"])
 def test_a_key_must_be_visible_ascii(handler: Any, key: str) -> None:
     """F79."""
     with pytest.raises(UsageError, match="key"):
@@ -152,8 +138,8 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
     assert app.get(job.id).edits == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
+@each_row(
+    "call, says",
     [
         (lambda app: app.desk.jobs.find(5), "found 5"),
         (lambda app: app.desk.jobs.find(None), "found None"),
@@ -252,8 +238,8 @@ def test_a_wrong_argument_is_refused_with_the_value_found(
     )
 
 
-@pytest.mark.parametrize(
-    ("option", "says"),
+@each_row(
+    "option, says",
     [
         ({"tags": "abc"}, r"tags must be a list of texts, such as .*; found 'abc'"),
         ({"tags": 5}, "tags must be a list of texts"),
@@ -315,7 +301,7 @@ def test_a_positional_only_handler_is_refused_at_decoration(app: Redrive) -> Non
         def function(a: int, /) -> None: ...
 
 
-@pytest.mark.parametrize("number", [0, -1, 2.5, True, "3"])
+@each_row("number", [0, -1, 2.5, True, "3"])
 def test_attempts_must_be_a_whole_number_from_one(number: Any) -> None:
     with pytest.raises(UsageError, match="1 or more"):
         Policy(attempts=number)
@@ -330,7 +316,7 @@ def test_a_rule_of_ones_own_needs_something_to_match_and_a_known_category() -> N
         when(then="transient")
 
 
-@pytest.mark.parametrize("url", ["redis://x", "http://a@b/c", "mysql:foo"])
+@each_row("url", ["redis://x", "http://a@b/c", "mysql:foo"])
 def test_an_unknown_url_says_which_ones_there_are(url: str) -> None:
     with pytest.raises(UsageError, match="sqlite:PATH"):
         Redrive(url).desk.jobs.counts()

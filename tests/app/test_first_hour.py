@@ -11,10 +11,11 @@ import pytest
 from redrive import Redrive
 from redrive.errors import JobNotFound, UsageError
 from redrive.stores._files import failed
+from tablekit import each_row
 from workkit import until
 
 
-@pytest.mark.parametrize("url", ["sqlite:///shop.db", "sqlite://shop.db", "jsonl:///shop.db"])
+@each_row("url", ["sqlite:///shop.db", "sqlite://shop.db", "jsonl:///shop.db"])
 def test_slashes_of_two_meanings_are_refused_with_both_spellings(url: str) -> None:
     scheme = url.partition(":")[0]
     with pytest.raises(UsageError) as refused, Redrive(url) as app:

@@ -14,6 +14,7 @@ from kit import make_job
 from redrive import Redrive, State
 from redrive.jobs.ids import new_id
 from redrive.worker.sweep import sweep
+from tablekit import each_row
 
 # What a pickle that calls os.system looks like, in the oldest, printable form.
 PICKLE = "cos\nsystem\n(S'touch pwned'\ntR."
@@ -47,7 +48,7 @@ def is_plain(value: object) -> bool:
     return type(value) in {str, int, float, bool, type(None)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "os.system",
@@ -117,7 +118,7 @@ def test_a_payload_of_the_wrong_shape_fails_and_calls_nobody(
     assert calls == [("ada", {})]
 
 
-@pytest.mark.parametrize("text", [PICKLE, "not JSON", "", "[" * 100_000, '{"to":NaN}', "\x80\x04"])
+@each_row("text", [PICKLE, "not JSON", "", "[" * 100_000, '{"to":NaN}', "\x80\x04"])
 def test_text_in_the_database_that_is_no_json_is_never_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

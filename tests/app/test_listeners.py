@@ -16,6 +16,7 @@ from redrive.jobs.job import Job
 from redrive.stores.outbox_verbs import OutboxEvent
 from redrive.submission import Options
 from redrive.testing import ManualClock
+from tablekit import each_row
 from workkit import until
 
 SOON = Policy(attempts=3, wait=constant(10, jitter=0), alike=True)
@@ -476,8 +477,8 @@ def test_ctrl_c_leaves_the_event_for_the_next_pass(clock: ManualClock) -> None:
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize(
-    ("kinds", "message"),
+@each_row(
+    "kinds, message",
     [((), "found none"), (("gone",), "found 'gone'"), (("died", print), "built-in function print")],
 )
 def test_unknown_kinds_are_refused(app: Redrive, kinds: tuple[str, ...], message: str) -> None:

@@ -16,6 +16,7 @@ from crewkit import crew, fill
 from redrive import Redrive, fallback
 from redrive.cli._logging import warn_on_stderr
 from redrive.logs import LONGEST, JsonFormatter, severity
+from tablekit import each_row
 from workkit import QUICK, all_done, until
 
 SECRET = "hunter2-and-more"
@@ -46,8 +47,8 @@ def test_a_line_in_the_words_of_cloud_logging() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("level", "name"),
+@each_row(
+    "level, name",
     [(5, "DEBUG"), (20, "INFO"), (25, "INFO"), (30, "WARNING"), (40, "ERROR"), (99, "CRITICAL")],
 )
 def test_levels_have_the_names_of_cloud_logging(level: int, name: str) -> None:
@@ -67,8 +68,8 @@ def test_an_error_stands_in_the_same_line() -> None:
     assert SECRET not in text
 
 
-@pytest.mark.parametrize(
-    ("message", "extra"),
+@each_row(
+    "message, extra",
     [
         (f"password={SECRET}", {}),
         ("it is", {"password": SECRET}),
@@ -80,7 +81,6 @@ def test_an_error_stands_in_the_same_line() -> None:
         ("x" * 300_000 + f" password={SECRET}", {}),
         ("x" * (LONGEST - 8) + f" password={SECRET}", {}),
     ],
-    ids=range(9),
 )
 def test_nothing_gets_past_the_masking(message: str, extra: dict[str, object]) -> None:
     text = raw(message, **extra)

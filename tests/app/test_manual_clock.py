@@ -9,6 +9,7 @@ import pytest
 
 from kit import START, make_attempt, make_job
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 
 def test_it_stands_still_advances_and_jumps() -> None:
@@ -20,7 +21,7 @@ def test_it_stands_still_advances_and_jumps() -> None:
     assert clock.now() == 100.0
 
 
-@pytest.mark.parametrize("seconds", [-1, -0.001, math.nan])
+@each_row("seconds", [-1, -0.001, math.nan])
 def test_time_passes_forwards_only(seconds: float) -> None:
     with pytest.raises(ValueError, match="forwards"):
         ManualClock().advance(seconds)

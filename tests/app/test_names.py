@@ -21,6 +21,7 @@ from redrive.logs import JsonFormatter
 from redrive.metrics import text as metrics
 from redrive.registry import check_lane, check_name, fitted_name
 from stores.contract.kinds import KINDS, Kind, Place
+from tablekit import each_row
 from webkit import Web
 
 GOOD = (
@@ -50,7 +51,7 @@ def test_a_name_is_printable_and_has_nothing_that_selectors_need() -> None:
     assert fitted_name("注文 作成: 7件") == "注文_作成__7件"
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@each_row("kind", KINDS)
 def test_every_store_finds_jobs_by_such_names(kind: Kind, tmp_path: Path) -> None:
     place = Place(kind, tmp_path)
     store = place.open()

@@ -13,6 +13,7 @@ from redrive import Redrive
 from redrive.cli._logging import warn_on_stderr
 from redrive.jobs import logger
 from redrive.jobs.logger import LONGEST_LINE, MINUTE, LastResort
+from tablekit import each_row
 
 PROGRAM = """
 from redrive import Redrive
@@ -59,13 +60,12 @@ def test_a_script_without_logging_writes_ten_deaths_of_a_group_and_counts_the_ot
     assert lines[10] == "redrive: dead_letter G1: 4 more, not shown"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "setup",
     [
         "import logging; logging.getLogger('redrive').addHandler(logging.NullHandler())\n",
         "import logging; logging.basicConfig(filename='log.txt')\n",
     ],
-    ids=["a NullHandler", "a file"],
 )
 def test_a_program_that_has_set_up_logging_gets_nothing_twice(tmp_path: Path, setup: str) -> None:
     assert run(tmp_path, PROGRAM + setup + PASS) == ""

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import redrive
+from tablekit import each_row
 
 
-@pytest.mark.parametrize("name", redrive.__all__)
+@each_row("name", redrive.__all__)
 def test_every_name_can_be_had(name: str) -> None:
     assert getattr(redrive, name) is getattr(importlib.import_module("redrive"), name)
     assert name in dir(redrive)
@@ -42,8 +43,8 @@ def test_the_public_names_fit_on_a_card() -> None:
     assert len(redrive.__all__) <= 30
 
 
-@pytest.mark.parametrize(
-    ("name", "home"),
+@each_row(
+    "name, home",
     [(name, home) for home, names in redrive._ELSEWHERE.items() for name in names.split()],
 )
 def test_a_name_from_another_module_is_an_error_that_says_where(name: str, home: str) -> None:

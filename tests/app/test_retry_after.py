@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from redrive import Redrive
 from redrive.submission import Options
 from redrive.testing import ManualClock
+from tablekit import each_row
 from workkit import url_of
 
 HOUR = 3600.0
@@ -44,7 +43,7 @@ def open_app(url: str, clock: ManualClock, calls: list[float]) -> Redrive:
     return app
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+@each_row("kind", ["sqlite", "jsonl"])
 def test_six_hours_are_kept_across_a_restart(kind: str, tmp_path: Path) -> None:
     clock, calls, url = ManualClock(), list[float](), url_of(kind, tmp_path)
     with open_app(url, clock, calls) as app:

@@ -18,6 +18,7 @@ from redrive.desk import waits
 from redrive.errors import AllProvidersFailed
 from redrive.worker.passes import Pass
 from stores.contract.kinds import KINDS, Kind, Place
+from tablekit import each_row
 from workkit import until
 
 
@@ -406,8 +407,8 @@ def test_captured_without_a_handler_it_is_dead_as_before(shop: Shop) -> None:
 # In a worker
 
 
-@pytest.mark.parametrize("kind", ["memory", "beside", "sqlite"])
-@pytest.mark.parametrize("is_async", [False, True])
+@each_row("kind", ["memory", "beside", "sqlite"])
+@each_row("is_async", [False, True])
 def test_a_worker_returns_and_goes_on_with_other_handlers(
     kind: str, is_async: bool, tmp_path: Path
 ) -> None:

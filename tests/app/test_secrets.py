@@ -17,6 +17,7 @@ from redrive import Policy, Redrive, constant
 from redrive.errors import UsageError
 from redrive.testing import ManualClock
 from secretkit import Watch, canary, check, commands, stored, whole
+from tablekit import each_row
 
 GIVEN = {
     "password": canary("password"),
@@ -55,7 +56,7 @@ def fail(payload: dict[str, Any]) -> None:
         raise Refusal(text + f"https://bob:{canary('host')}@x.example/") from error
 
 
-@pytest.mark.parametrize("kind", ["jsonl:{}/jobs.jsonl", "{}/jobs.db"], ids=["jsonl", "sqlite"])
+@each_row("kind", ["jsonl:{}/jobs.jsonl", "{}/jobs.db"])
 def test_canaries_stay_in_the_payload(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

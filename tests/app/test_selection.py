@@ -11,6 +11,7 @@ import pytest
 
 from redrive import Policy, Redrive, State
 from redrive.errors import JobNotFound, Kept, KeyConflict, UsageError
+from tablekit import each_row
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def jobs(app: Redrive) -> dict[str, str]:
     return {"dead": dead.id, "closed": closed.id, "waiting": waiting.id}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "filters",
     [
         {"stat": "dead"},
@@ -39,7 +40,6 @@ def jobs(app: Redrive) -> dict[str, str]:
         {"state": ()},
         {"tag": ""},
     ],
-    ids=str,
 )
 def test_a_misspelled_or_empty_filter_is_refused_because_it_would_mean_everything(
     app: Redrive, jobs: dict[str, str], filters: dict[str, Any]

@@ -29,6 +29,7 @@ from redrive import (
 from redrive.errors import UsageError
 from redrive.policies.presets import DEFAULT, PRESETS, SYNC, WEBHOOKS
 from redrive.testing import ManualClock, simulate
+from tablekit import each_row
 
 
 def middle() -> float:
@@ -86,7 +87,7 @@ def test_the_greatest_age_ends_it() -> None:
     assert (told.delays, told.reason) == ((10.0, 20.0, 40.0), Reason.EXPIRED)
 
 
-@pytest.mark.parametrize("wrong", ["nonsense", 7, ConnectionError])
+@each_row("wrong", ["nonsense", 7, ConnectionError])
 def test_what_is_no_failure_is_refused_in_words(wrong: object) -> None:
     with pytest.raises(UsageError, match=r"category"):
         simulate(WEBHOOKS, [wrong])  # type: ignore[list-item]

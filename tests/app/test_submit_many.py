@@ -14,6 +14,7 @@ from redrive.handler import Handler
 from redrive.jobs.job import Job
 from redrive.stores.contract import Store
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 
 @pytest.fixture
@@ -102,8 +103,8 @@ def test_a_conflict_of_two_items_names_the_second(app: Redrive, send: Handler[..
     assert app.desk.jobs.counts() == []
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
+@each_row(
+    "wrong, message",
     [
         ({"two": "ada"}, "do not fit the handler"),
         ({"to": object()}, "object"),

@@ -10,6 +10,7 @@ import pytest
 from redrive import Policy, Redrive
 from redrive.errors import JobNotFound
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 ID = "01ZZZZZZZZZZZZZZZZZZZZZZZZ"
 VERBS: dict[str, Callable[..., Any]] = {
@@ -36,7 +37,7 @@ def dead(app: Redrive) -> str:
     return job.id
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@each_row("verb", VERBS)
 def test_an_unknown_group_or_run_raises_as_an_unknown_id_does(
     app: Redrive, dead: str, verb: str
 ) -> None:

@@ -17,11 +17,10 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError, URLError
 
-import pytest
-
 from redrive.classify import classify, tables
 from redrive.errors import GiveUp, RetryLater
 from redrive.jobs.job import Category
+from tablekit import each_row
 
 NOW = 1_750_000_000.0
 
@@ -70,8 +69,8 @@ RetryError = like(
 )
 
 
-@pytest.mark.parametrize(
-    ("error", "category", "why"),
+@each_row(
+    "error, category, why",
     [
         # what is said outright (E3)
         (RetryLater(), "transient", "the handler asked to be run later"),
@@ -321,7 +320,6 @@ RetryError = like(
             "the handler gave up, the worst of 2 errors",
         ),
     ],
-    ids=lambda value: None if isinstance(value, BaseException) else str(value).replace(" ", "-"),
 )
 def test_category_and_why(error: BaseException, category: str, why: str) -> None:
     """E1, E4: each kind of evidence, in the order of its strength, and why in words."""
@@ -340,14 +338,12 @@ STATUSES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("category", "status"), [(c, status) for c, all_of in STATUSES.items() for status in all_of]
-)
+@each_row("category, status", [(c, status) for c, all_of in STATUSES.items() for status in all_of])
 def test_status(category: Category, status: int) -> None:
     assert classify(carrying(status_code=status)).category is category
 
 
-@pytest.mark.parametrize(
+@each_row(
     "attributes",
     [
         {"status_code": 503},
@@ -361,15 +357,14 @@ def test_status(category: Category, status: int) -> None:
         {"meta": SimpleNamespace(status=503)},
         {"raw_response": SimpleNamespace(status_code=503)},
     ],
-    ids=str,
 )
 def test_status_is_found_wherever_libraries_put_it(attributes: dict[str, object]) -> None:
     failure = classify(carrying(**attributes))
     assert (failure.category, failure.status) == (Category.TRANSIENT, 503)
 
 
-@pytest.mark.parametrize(
-    ("said", "category"),
+@each_row(
+    "said, category",
     [
         ({"retry_after": "60"}, "rate_limit"),
         ({"x_ratelimit_remaining": "0"}, "rate_limit"),

@@ -16,6 +16,7 @@ from redrive.classify import classify
 from redrive.errors import GiveUp, RetryLater
 from redrive.jobs.job import Failure
 from redrive.policies.policy import When, when
+from tablekit import each_row
 
 NOW = 1_750_000_000.0
 
@@ -51,8 +52,8 @@ def raises(error: BaseException) -> bool:
     raise SystemExit(str(error))
 
 
-@pytest.mark.parametrize(
-    ("rule", "why"),
+@each_row(
+    "rule, why",
     [
         (when(MyError, "auth"), f"your rule for {MyError.__module__}.MyError"),
         (when("MyError", "auth"), "your rule for MyError"),
@@ -62,7 +63,6 @@ def raises(error: BaseException) -> bool:
         (when(lambda error: "boom" in str(error), "auth"), "your rule for <lambda>"),
         (when(MyError, "auth", status=503), f"your rule for {__name__}.MyError, status 503"),
     ],
-    ids=["type", "bare name", "dotted name", "status", "code", "test", "two together"],
 )
 def test_the_users_rules_come_first(rule: When, why: str) -> None:
     """E2: by type, dotted name, status, code and test, for subclasses too."""
@@ -70,7 +70,7 @@ def test_the_users_rules_come_first(rule: When, why: str) -> None:
     assert (failure.category, failure.why) == ("auth", why)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rule",
     [
         when(KeyError, "auth"),
@@ -79,7 +79,6 @@ def test_the_users_rules_come_first(rule: When, why: str) -> None:
         when(code="78", then="auth"),
         when(MyError, "auth", status=404),
     ],
-    ids=["type", "dotted name", "status", "code", "one of two"],
 )
 def test_rules_that_do_not_match_say_nothing(rule: When) -> None:
     assert classify(MyError("boom"), rules=[rule]).why == "status 503"
@@ -108,8 +107,8 @@ def test_a_rule_for_everything_does_not_undo_a_signal() -> None:
     assert classify(RetryLater(after=5), rules=rules).hint == 5.0
 
 
-@pytest.mark.parametrize(
-    ("after", "hint"),
+@each_row(
+    "after, hint",
     [
         (90, (90.0, "RetryLater")),
         ("2m", (120.0, "RetryLater")),
@@ -121,7 +120,6 @@ def test_a_rule_for_everything_does_not_undo_a_signal() -> None:
         ("soon", (None, None)),
         (object(), (None, None)),
     ],
-    ids=["90", "2m", "3d", "none", "negative", "nan", "huge", "words", "object"],
 )
 def test_retry_later_names_its_own_delay(
     after: object, hint: tuple[float | None, str | None]

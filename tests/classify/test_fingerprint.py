@@ -21,6 +21,7 @@ from redrive.classify.message_text import normalise, without_ids
 from redrive.jobs.job import Category
 from redrive.payloads.masking import error_text
 from redrive.policies.policy import when
+from tablekit import each_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,7 +107,7 @@ def test_the_handler_counts_unless_the_failure_is_about_something_outside() -> N
     assert of_text("E", "x", handler="a", outside=True) == of_text("E", "x", outside=True)
 
 
-@pytest.mark.parametrize("category", Category)
+@each_row("category", Category)
 def test_the_handler_is_left_out_for_outages_limits_accounts_and_crashes(
     category: Category,
 ) -> None:
@@ -134,8 +135,8 @@ def test_without_source_the_normalised_message_counts() -> None:
     assert cause_of(caught(names["g"], "empty")).fingerprint != found[2].fingerprint
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@each_row(
+    "one, other",
     [
         ("SELECT 1 FROM t WHERE name = 'ada'", "SELECT 2 FROM t WHERE name = 'bob''s'"),
         ("INSERT INTO t VALUES ('a', 'b', 3)", "INSERT INTO t VALUES ('c', 'd')"),
@@ -155,7 +156,7 @@ def test_the_type_and_the_detail_tell_causes_apart() -> None:
     assert cause_of(error, detail="404") == cause_of(error, detail="404")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "file",
     [
         "/venv/lib/python3.11/site-packages/httpx/_client.py",
@@ -208,7 +209,7 @@ job({})
 """
 
 
-@pytest.mark.parametrize(("how", "groups"), [("from error", 2), ("", 2), ("from None", 1)])
+@each_row("how, groups", [("from error", 2), ("", 2), ("from None", 1)])
 def test_what_the_application_wrapped_still_tells_causes_apart(how: str, groups: int) -> None:
     errors = [run(WRAP.format(how, n), kind=ApiError) for n in (0, 1, 0, 1)]
     assert len({cause_of(error).fingerprint for error in errors}) == groups
@@ -305,8 +306,8 @@ def test_any_text_gives_a_title_that_may_be_printed(name: str, message: str) -> 
     assert isinstance(cause, Cause)
 
 
-@pytest.mark.parametrize(
-    ("message", "normal"),
+@each_row(
+    "message, normal",
     [
         ("user 42 not found", "user <n> not found"),
         ("user 7f3a9b1c-1111-4222-8333-123456789abc not found", "user <n> not found"),
@@ -344,8 +345,8 @@ def test_what_varies_is_taken_out_and_what_matters_stays(message: str, normal: s
     assert normalise(message) == normal
 
 
-@pytest.mark.parametrize(
-    ("message", "title"),
+@each_row(
+    "message, title",
     [
         ("Connection refused: pay-7.internal:443", "Connection refused: pay-*.internal:443"),
         ("[Errno 111] Connection refused", "[Errno 111] Connection refused"),
@@ -382,8 +383,8 @@ def test_any_text_has_a_title_that_is_bounded(message: str, keep: str) -> None:
     assert len(without_ids(message, (keep,))) <= 300
 
 
-@pytest.mark.parametrize(
-    ("message", "title"),
+@each_row(
+    "message, title",
     [
         ("429 Too Many Requests, 17 left", "429 Too Many Requests, * left"),
         ("HTTP 503 from pay-7", "HTTP 503 from pay-*"),
@@ -407,9 +408,7 @@ def test_ids_numbers_addresses_and_times_never_split_a_group(
     assert without_ids(message) == "job * (*) on * at * took *"
 
 
-@pytest.mark.parametrize(
-    "piece", [*"a1.'\"<:-/@ é\\", "a.", "1.", "::", "a'", "0:", "Jan ", "1s", "://"]
-)
+@each_row("piece", [*"a1.'\"<:-/@ é\\", "a.", "1.", "::", "a'", "0:", "Jan ", "1s", "://"])
 def test_a_megabyte_of_anything_is_normalised(piece: str) -> None:
     assert len(normalise((piece * 10**6)[: 10**6])) <= 300
     assert len(without_ids((piece * 10**6)[: 10**6])) <= 300

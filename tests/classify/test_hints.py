@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from redrive.classify.clues import gather
 from redrive.classify.hints import find_hint
 from redrive.policies.decide import LONGEST_HINT
+from tablekit import each_row
 
 NOW = 1_750_000_000.0
 DAY = 86400.0
@@ -145,7 +146,7 @@ def message(name: str, value: str) -> Message:
     return built
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         carrying(headers={"RETRY-AFTER": "9"}),
@@ -158,13 +159,12 @@ def message(name: str, value: str) -> Message:
         carrying(meta=SimpleNamespace(headers={"retry-after": "9"})),
         carrying(headers={}, response=SimpleNamespace(headers={"retry-after": "9"})),
     ],
-    ids=["case", "bytes", "list", "pairs", "message", "aws", "litellm", "elastic", "second place"],
 )
 def test_finds_headers_wherever_they_are(error: Exception) -> None:
     assert hint_of(error, NOW) == (9.0, "retry-after")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         carrying(details={"error": {"details": [{"@type": "Help"}, {"retryDelay": "34s"}]}}),
@@ -172,7 +172,6 @@ def test_finds_headers_wherever_they_are(error: Exception) -> None:
         carrying(details=[SimpleNamespace(retry_delay=SimpleNamespace(seconds=34, nanos=0))]),
         carrying(details=[SimpleNamespace(retry_delay=timedelta(seconds=34))]),
     ],
-    ids=["genai", "body", "protobuf", "proto-plus"],
 )
 def test_reads_retry_info_of_google(error: Exception) -> None:
     assert hint_of(error, NOW) == (34.0, "RetryInfo")

@@ -20,6 +20,7 @@ import pytest
 from redrive.classify import classify
 from redrive.classify.names import category_of_class, category_of_code
 from redrive.jobs.job import HOPELESS, Failure
+from tablekit import each_row
 
 SHAPES: dict[str, Any] = json.loads(
     (Path(__file__).parent / "other_libraries.json").read_text(encoding="utf-8")
@@ -85,7 +86,7 @@ def mistake(row: dict[str, Any], failure: Failure) -> str | None:
     return f"{failure.type} ({message}): {wanted}, but was {found}, because: {failure.why}"
 
 
-@pytest.mark.parametrize(("held_out", "floor"), [(False, 0.95), (True, 0.85)])
+@each_row("held_out, floor", [(False, 0.95), (True, 0.85)])
 def test_most_errors_of_other_libraries_are_classified_right(
     held_out: bool, floor: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,8 +109,8 @@ def test_no_error_that_passes_is_called_hopeless() -> None:
     assert hopeless == []
 
 
-@pytest.mark.parametrize(
-    ("names", "category"),
+@each_row(
+    "names, category",
     [
         (("AuthTimeout",), "transient"),  # what passes comes before what stays
         (("ForbiddenOnReadOnly", "TransientError"), "transient"),  # the library's own word
@@ -138,8 +139,8 @@ def test_names_of_classes(names: tuple[str, ...], category: str | None) -> None:
     assert (found and found[1]) == category
 
 
-@pytest.mark.parametrize(
-    ("code", "category"),
+@each_row(
+    "code, category",
     [
         ("rate_limit_exceeded", "rate_limit"),
         ("TOO_MANY_REQUESTS", "rate_limit"),
@@ -158,8 +159,8 @@ def vendor(name: str = "VendorError", **attributes: object) -> BaseException:
     return cast("BaseException", type(name, (Exception,), {"__module__": "vendor", **attributes})())
 
 
-@pytest.mark.parametrize(
-    ("error", "category"),
+@each_row(
+    "error, category",
     [
         (vendor(status=400, code="PRODUCT_NOT_READY"), "transient"),
         (vendor(status=403, code="quota_exceeded"), "quota"),
@@ -185,8 +186,8 @@ def test_a_cause_that_passes_beats_a_name_that_does_not() -> None:
     assert classify(error).category == "permanent"
 
 
-@pytest.mark.parametrize(
-    ("name", "base", "category"),
+@each_row(
+    "name, base, category",
     [
         ("ConfigNotFound", ConnectionError, "transient"),
         ("InvalidRequestDropped", ConnectionResetError, "transient"),

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from redrive.classify import classify, clues
+from tablekit import each_row
 
 
 def like(path: str, *bases: type[BaseException], **attributes: object) -> type[Any]:
@@ -78,13 +77,13 @@ CASES: list[tuple[BaseException, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "category", "why"), CASES, ids=[why for *_, why in CASES])
+@each_row("error, category, why", CASES)
 def test_category_and_why(error: BaseException, category: str, why: str) -> None:
     failure = classify(error)
     assert (failure.category, failure.why) == (category, why)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "make",
     [
         lambda: like("smtplib.SMTPDataError")({}),

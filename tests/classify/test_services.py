@@ -7,9 +7,8 @@ import urllib.error
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from redrive.classify import classify
+from tablekit import each_row
 
 
 def like(path: str, *bases: type[BaseException], **attributes: object) -> type[Any]:
@@ -35,9 +34,7 @@ AWS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("code", "category"), [(code, category) for category, codes in AWS.items() for code in codes]
-)
+@each_row("code, category", [(code, category) for category, codes in AWS.items() for code in codes])
 def test_a_cloud_says_by_code_what_it_means_by_400(code: str, category: str) -> None:
     answer = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
     failure = classify(like("botocore.exceptions.ClientError", response=answer)("no"))
@@ -47,8 +44,8 @@ def test_a_cloud_says_by_code_what_it_means_by_400(code: str, category: str) -> 
 CANCELLED = "An error occurred (TransactionCanceledException) when calling: cancelled, reasons [{}]"
 
 
-@pytest.mark.parametrize(
-    ("reason", "category"),
+@each_row(
+    "reason, category",
     [("TransactionConflict", "transient"), ("None, ConditionalCheckFailed", "invalid")],
 )
 def test_a_cancelled_transaction_is_what_cancelled_it(reason: str, category: str) -> None:
@@ -57,8 +54,8 @@ def test_a_cancelled_transaction_is_what_cancelled_it(reason: str, category: str
     assert classify(cls(CANCELLED.format(reason))).category == category
 
 
-@pytest.mark.parametrize(
-    ("reason", "category"),
+@each_row(
+    "reason, category",
     [
         ("userRateLimitExceeded", "rate_limit"),
         ("rateLimitExceeded", "rate_limit"),
@@ -76,8 +73,8 @@ def test_google_refuses_with_a_reason(reason: str, category: str) -> None:
     assert [classify(cls("no")).category for cls in (own, plain)] == [category, category]
 
 
-@pytest.mark.parametrize(
-    ("said", "category"),
+@each_row(
+    "said, category",
     [
         ("MISCONF Redis is configured to save RDB snapshots", "transient"),
         ("NOREPLICAS Not enough good replicas to write.", "transient"),
@@ -102,7 +99,7 @@ MONGO = {
 }
 
 
-@pytest.mark.parametrize(("code", "name"), MONGO.items())
+@each_row("code, name", MONGO.items())
 def test_mongo_passes_by_number_and_by_name(code: int, name: str) -> None:
     by_number = like("pymongo.errors.OperationFailure", code=code)("no")
     by_name = like("vendor.Failure", details={"codeName": name})("no")
@@ -110,8 +107,8 @@ def test_mongo_passes_by_number_and_by_name(code: int, name: str) -> None:
     assert {classify(by_number).category, classify(by_name).category} == {"transient"}
 
 
-@pytest.mark.parametrize(
-    ("name", "category"),
+@each_row(
+    "name, category",
     [
         ("SQLITE_READONLY", "permanent"),
         ("SQLITE_READONLY_DIRECTORY", "permanent"),
@@ -125,8 +122,8 @@ def test_time_mends_a_busy_database_and_no_readonly_one(name: str, category: str
     assert classify(error).category == category
 
 
-@pytest.mark.parametrize(
-    ("error", "category"),
+@each_row(
+    "error, category",
     [
         (like("anyio.ClosedResourceError")(), "transient"),
         (like("anyio.BrokenResourceError")(), "transient"),
@@ -142,13 +139,12 @@ def test_time_mends_a_busy_database_and_no_readonly_one(name: str, category: str
         (like("v.E", sqlstate="40001")(), "transient"),
         (like("v.E", sqlstate="40 and more")(), "unknown"),
     ],
-    ids=str,
 )
 def test_other_words(error: BaseException, category: str) -> None:
     assert classify(error).category == category
 
 
-@pytest.mark.parametrize("code", [404, 429, 500])
+@each_row("code", [404, 429, 500])
 def test_a_number_called_code_is_a_status_only_on_the_web(code: int) -> None:
     ledger = classify(like("shop.LedgerError", code=code)("rule broken"))
     assert (ledger.category, ledger.status) == ("unknown", None)

@@ -16,6 +16,7 @@ import pytest
 
 from redrive.classify import classify, statements
 from redrive.classify.statements import statement_at
+from tablekit import each_row
 
 SOURCE = """
 def charge(order, rates):
@@ -63,7 +64,7 @@ def form(folder: Path, source: str, function: str = "charge", name: str = "jobs"
 STATEMENT = 'total = compute(order["lines"], rates, retries=3, note="it\'s due")'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statement",
     [
         "total=compute( order [ 'lines' ],rates , retries = 3,note='it\\'s due' )",
@@ -88,7 +89,7 @@ def test_formatting_and_lines_around_it_do_not_change_a_statement(
     assert form(tmp_path, SOURCE.replace(STATEMENT, statement), name="edited") == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [("retries=3", "retries=4"), ('"], rates,', '"], dict(rates),'), ("total =", "total +=")],
 )
@@ -98,8 +99,8 @@ def test_another_statement_is_another_one(tmp_path: Path, change: tuple[str, str
 
 
 # Each piece fails at the line marked with HERE; the form names that and nothing beside it.
-@pytest.mark.parametrize(
-    ("source", "wanted", "unwanted"),
+@each_row(
+    "source, wanted, unwanted",
     [
         ("if boom():  # HERE\n    after()\n", "If", "after"),
         ("if boom(): after()  # HERE\n", "If", "after"),
@@ -168,7 +169,7 @@ def fails(file: Path, source: str, changed: str | None) -> str:
     return statement_at(place_in(caught.value, "f"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changed",
     [
         "def g():\n    other()\n",

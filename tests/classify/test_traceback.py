@@ -7,6 +7,7 @@ import traceback
 import pytest
 
 from redrive.classify import classify
+from tablekit import each_row
 
 
 def fail(error: BaseException) -> None:
@@ -54,7 +55,7 @@ def noted() -> BaseException:
     return caught(error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         caught(ValueError("two\nlines")),
@@ -65,7 +66,6 @@ def noted() -> BaseException:
         during(RuntimeError("then")),
         noted(),
     ],
-    ids=["plain", "no text", "not raised", "cause", "suppressed", "context", "note"],
 )
 def test_reads_as_python_prints_it(error: BaseException) -> None:
     expected = "".join(traceback.format_exception(error))

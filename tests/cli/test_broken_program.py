@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shopkit import Shop, name
+from tablekit import each_row
 
 BROKEN = {
     "no_such_library": "import not_there_at_all\n",
@@ -17,7 +18,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("module", BROKEN)
+@each_row("module", BROKEN)
 def test_when_the_program_cannot_be_imported_its_jobs_wait_unspent(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:

@@ -37,6 +37,7 @@ from redrive.web.api import ROUTES
 from redrive.web.auth import made
 from secretkit import canary
 from shopkit import HOUR, Shop, name
+from tablekit import each_row
 from webkit import ACT, READ, TOKENS, Web
 
 NAMED, SHAPED, HEADER, NOTED, IMPORTED = map(
@@ -200,7 +201,7 @@ def test_every_command_is_walked() -> None:
     assert known - {"help"} <= set(LINES)
 
 
-@pytest.mark.parametrize("form", ["--plain", "--json", "--jsonl", "--verbose"])
+@each_row("form", ["--plain", "--json", "--jsonl", "--verbose"])
 def test_no_command_shows_a_secret(walk: Shop, form: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     Path("new.json").write_text(json.dumps({**PAYLOAD, "to": "eve", "password": "•••"}))

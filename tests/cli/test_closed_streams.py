@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from redrive import Redrive
+from tablekit import each_row
 
 
 def redrive(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
@@ -35,7 +34,7 @@ def test_closed_streams_stop_no_command_and_show_no_trace(tmp_path: Path) -> Non
     assert "Traceback" not in nothing.stderr
 
 
-@pytest.mark.parametrize("kind", ["deep", "pipe"])
+@each_row("kind", ["deep", "pipe"])
 def test_hostile_settings_are_named_and_end_the_command(tmp_path: Path, kind: str) -> None:
     place = tmp_path / "redrive.toml"
     if kind == "deep":

@@ -14,6 +14,7 @@ from redrive.cli._load import _place
 from redrive.config import Config, anchored, find
 from redrive.errors import UsageError
 from shopkit import Shop
+from tablekit import each_row
 
 
 def look(folder: Path, store: str | None = None, **environ: str) -> Config:
@@ -42,8 +43,8 @@ def test_without_anything_it_is_redrive_db_beside_you(tmp_path: Path) -> None:
     assert look(tmp_path) == Config()
 
 
-@pytest.mark.parametrize(
-    ("file", "text"),
+@each_row(
+    "file, text",
     [
         ("redrive.toml", '[redrive]\nstore = "x.db"\napp = "a:b"\n'),
         ("redrive.toml", 'store = "x.db"\napp = "a:b"\n'),
@@ -70,8 +71,8 @@ def test_the_nearest_file_wins_and_a_pyproject_about_others_does_not_count(tmp_p
     assert look(below).store == f"{below}/below.db"
 
 
-@pytest.mark.parametrize(
-    ("url", "place"),
+@each_row(
+    "url, place",
     [
         ("x.db", "/d/x.db"),
         ("sqlite:x.db", "sqlite:/d/x.db"),
@@ -88,8 +89,8 @@ def test_only_relative_paths_are_anchored(url: str, place: str) -> None:
     assert anchored(url, Path("/d")) == place
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@each_row(
+    "text, words",
     [
         ("store = 7", "must be text"),
         ('store = ""', "must be text"),
@@ -150,8 +151,8 @@ def test_f35_odd_paths_work_or_are_refused_in_one_line(empty: Shop, name: str, s
     assert len(made.stderr.splitlines()) <= 2
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
+@each_row(
+    "one, other, same",
     [
         ("postgresql://h/db", "postgres://ada:pw@h:5432/db", True),
         ("postgresql://h/db", "postgresql://h/db?schema=redrive", True),
@@ -242,7 +243,7 @@ def test_an_app_that_a_file_above_names_is_not_imported(
     assert "above_program:app" in done.output
 
 
-@pytest.mark.parametrize("words", ["status", "list", "groups", "pause mail", "init"])
+@each_row("words", ["status", "list", "groups", "pause mail", "init"])
 def test_a_memory_store_is_refused_by_commands(empty: Shop, words: str) -> None:
     """It would be a new and empty one, which looks healthy."""
     done = empty.run("--store", "memory:", *words.split())

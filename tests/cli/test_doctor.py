@@ -14,6 +14,7 @@ from redrive import Redrive
 from redrive.alerts import Alerts
 from redrive.attempts import worker_notes
 from shopkit import Shop
+from tablekit import each_row
 
 PROGRAM = """
 from redrive import Redrive
@@ -142,8 +143,8 @@ def test_memory_is_no_place_for_work(empty: Shop) -> None:
     assert "exists only inside one process" in said
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
+@each_row(
+    "content, words",
     [(b"not ours at all, but long enough to be", "name another"), (b"", "init")],
 )
 def test_what_is_no_store_has_its_own_remedy(empty: Shop, content: bytes, words: str) -> None:

@@ -16,6 +16,7 @@ from ptykit import on_terminal
 from redrive.errors import BadPayload
 from redrive.payloads.editing import restored, shown
 from shopkit import TIMEOUT, Shop, dead_letter, name
+from tablekit import each_row
 
 TRICKY = (
     '{"price":10.10,"big":9223372036854775809,"tiny":1e-9,"deep":[{"password":"alpha123","n":1},'
@@ -91,8 +92,8 @@ def test_the_editor_sees_secrets_when_asked_to(shop: Shop, editor: Path) -> None
     assert "only hidden values" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@each_row(
+    "change, words",
     [
         ("text = '{'", "not JSON"),
         ("text = '[1]'", "object"),
@@ -113,7 +114,7 @@ def test_what_cannot_be_accepted_is_kept_in_its_file(
     assert edits_of(shop) == 0
 
 
-@pytest.mark.parametrize("change", ["", "text = ' ' + text", "sys.exit(3)"])
+@each_row("change", ["", "text = ' ' + text", "sys.exit(3)"])
 def test_nothing_changed_is_nothing_saved(shop: Shop, editor: Path, change: str) -> None:
     types(editor, change)
     done = shop.run("edit", name(1), "--yes")
@@ -169,7 +170,7 @@ def test_what_show_prints_can_be_edited_and_written_back(shop: Shop) -> None:
     assert (done.exit_code, edits_of(shop)) == (1, 1), "it is as it was"
 
 
-@pytest.mark.parametrize("text", ['{"to":"•••","password":"x"}', '{"note":"•••","password":"•••"}'])
+@each_row("text", ['{"to":"•••","password":"x"}', '{"note":"•••","password":"•••"}'])
 def test_a_mask_in_another_field_is_refused(shop: Shop, text: str) -> None:
     done = shop.run("edit", name(1), "--payload", "-", "--yes", stdin=text)
     assert done.exit_code == 2
@@ -319,7 +320,7 @@ def test_a_text_stays_hidden_while_the_secret_in_it_is_replaced() -> None:
     assert json.loads(restored(text, json.dumps(value))) == {"password": "else", "note": "new"}
 
 
-@pytest.mark.parametrize("guess", ["hunter22", "hunter23", "hunt"])
+@each_row("guess", ["hunter22", "hunter23", "hunt"])
 def test_an_edit_says_nothing_about_a_guess(shop: Shop, guess: str) -> None:
     """F104: right or wrong, the answer is the same."""
     text = json.dumps({"to": "ada@example.com", "password": guess})
@@ -329,7 +330,7 @@ def test_an_edit_says_nothing_about_a_guess(shop: Shop, guess: str) -> None:
     assert data["diff"] == ["only hidden values, or the spelling of numbers, differ"]
 
 
-@pytest.mark.parametrize("guess", ["y sk-ant-0", "y sk-ant-9"])
+@each_row("guess", ["y sk-ant-0", "y sk-ant-9"])
 def test_a_guess_beside_a_secret_does_not_move_the_edge_of_its_mask(shop: Shop, guess: str) -> None:
     shop.add(dead_letter(9, payload='{"note":"key sk-ant-REDACTED"}'))
     text = json.dumps({"note": "key", "password": guess})

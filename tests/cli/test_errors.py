@@ -24,6 +24,7 @@ from redrive.errors import (
     UsageError,
 )
 from shopkit import Shop, name
+from tablekit import each_row
 
 READING = [
     ["status"],
@@ -48,8 +49,8 @@ ACTING = [
 ]
 
 
-@pytest.mark.parametrize("url", ["redrive.db", "deep/er/x.db", "jsonl:x.jsonl"])
-@pytest.mark.parametrize("words", READING + ACTING, ids=" ".join)
+@each_row("url", ["redrive.db", "deep/er/x.db", "jsonl:x.jsonl"])
+@each_row("words", READING + ACTING)
 def test_no_command_but_init_makes_a_store(empty: Shop, words: list[str], url: str) -> None:
     result = empty.run(*words, "--store", url)
     assert result.exit_code == 5
@@ -67,8 +68,8 @@ def test_errors_of_json_are_a_document_on_standard_error(empty: Shop) -> None:
     assert json.loads(empty.run("--json", "lst").stderr)["error"]["code"] == "usage"
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
+@each_row(
+    "error, code",
     [
         (UsageError("x"), 2),
         (BadPayload("x"), 2),
@@ -122,7 +123,7 @@ def test_no_command_shows_the_help_and_version_the_version(empty: Shop) -> None:
     assert empty.run("--version").stdout == "redrive 0.1.0\n"
 
 
-@pytest.mark.parametrize("option", ["--store="])
+@each_row("option", ["--store="])
 def test_an_empty_store_name_is_refused(empty: Shop, option: str) -> None:
     assert empty.run("list", option).exit_code == 2
 
@@ -134,15 +135,15 @@ def test_json_and_plain_together_are_refused(shop: Shop) -> None:
         assert "not both" in json.loads(result.stderr)["error"]["message"]
 
 
-@pytest.mark.parametrize("name", ["handler", "lane", "group", "tag", "text", "category", "state"])
-@pytest.mark.parametrize("words", [["list"], ["retry", "--yes"], ["groups"]], ids=" ".join)
+@each_row("name", ["handler", "lane", "group", "tag", "text", "category", "state"])
+@each_row("words", [["list"], ["retry", "--yes"], ["groups"]])
 def test_an_empty_filter_is_refused_by_its_name(shop: Shop, words: list[str], name: str) -> None:
     result = shop.run(*words, f"--{name}=")
     assert result.exit_code == 2
     assert f"--{name}" in result.stderr
 
 
-@pytest.mark.parametrize("age", [">2x", "2h", "soon", ">-1s", "> 1e9h", ">2h x"])
+@each_row("age", [">2x", "2h", "soon", ">-1s", "> 1e9h", ">2h x"])
 def test_a_wrong_age_is_shown_with_what_is_meant(shop: Shop, age: str) -> None:
     result = shop.run("list", "--age", age)
     assert result.exit_code == 2
@@ -150,7 +151,7 @@ def test_a_wrong_age_is_shown_with_what_is_meant(shop: Shop, age: str) -> None:
     assert f"found 'age:{age.replace(' ', '')}'" in result.stderr
 
 
-@pytest.mark.parametrize("age", [">", ""])
+@each_row("age", [">", ""])
 def test_an_empty_age_is_refused(shop: Shop, age: str) -> None:
     result = shop.run("list", "--age", age)
     assert result.exit_code == 2
@@ -167,7 +168,7 @@ def test_names_of_files_in_the_place_of_a_pattern_are_explained(shop: Shop) -> N
     assert "quote it" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["list", "retry", "show"])
+@each_row("command", ["list", "retry", "show"])
 def test_the_shells_file_names_are_explained_where_an_id_was_expected(
     shop: Shop, command: str
 ) -> None:
@@ -182,7 +183,7 @@ def test_the_shells_file_names_are_explained_where_an_id_was_expected(
     assert "quote it" in listed.stderr
 
 
-@pytest.mark.parametrize("command", ["list", "retry", "show"])
+@each_row("command", ["list", "retry", "show"])
 def test_a_word_that_is_no_job_is_always_answered_alike(shop: Shop, command: str) -> None:
     said = {word: shop.run(command, word).stderr for word in ("nonsense", "z", "a.b!")}
     for word, text in said.items():

@@ -10,6 +10,7 @@ import pytest
 
 import pgkit
 from shopkit import Shop, name, shop_jobs
+from tablekit import each_row
 
 
 @pytest.fixture(params=["sqlite", "jsonl", "postgresql"])
@@ -56,8 +57,8 @@ def test_edited_checked_and_examined(place: Shop) -> None:
     assert levels["lanes"] == "bad"
 
 
-@pytest.mark.parametrize("word", ["01ZZZZZZ", "G99", "R99"])
-@pytest.mark.parametrize("command", ["retry", "resolve", "reopen", "list", "export", "purge"])
+@each_row("word", ["01ZZZZZZ", "G99", "R99"])
+@each_row("command", ["retry", "resolve", "reopen", "list", "export", "purge"])
 def test_an_unknown_group_or_run_ends_a_command_as_an_unknown_id_does(
     place: Shop, command: str, word: str
 ) -> None:

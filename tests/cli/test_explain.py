@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from redrive.policies.presets import PRESETS
 from shopkit import Shop
+from tablekit import each_row
 
 
 def explained(shop: Shop, *words: str) -> dict[str, Any]:
@@ -20,8 +19,8 @@ def explained(shop: Shop, *words: str) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize(
-    ("what", "category", "why"),
+@each_row(
+    "what, category, why",
     [
         ("429", "rate_limit", "status 429"),
         ("404", "permanent", "status 404"),
@@ -54,7 +53,7 @@ def test_the_delays_are_those_of_the_policy_and_the_hint(empty: Shop) -> None:
     assert [step["lowest"] for step in hinted["steps"]][:8] == [100.0] * 7 + [128.0]
 
 
-@pytest.mark.parametrize("policy", PRESETS)
+@each_row("policy", PRESETS)
 def test_every_policy_comes_to_an_end(empty: Shop, policy: str) -> None:
     steps = explained(empty, "500", "--policy", policy)["steps"]
     assert [step["then"] for step in steps] == ["retry"] * (len(steps) - 1) + ["dead"]
@@ -84,8 +83,8 @@ def test_plain_text(empty: Shop) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
+@each_row(
+    "words, message",
     [
         (["trace.txt"], "not an HTTP status, a policy or the name"),
         (["999"], "not an HTTP status"),

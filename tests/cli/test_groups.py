@@ -18,6 +18,7 @@ from redrive.desk.shared_facts import compared
 from redrive.stores.sqlite import SqliteStore
 from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
+from tablekit import each_row
 
 
 def data(shop: Shop, *words: str, stdin: str = "") -> Any:
@@ -71,8 +72,8 @@ def test_a_group_without_dead_letters_suggests_its_list(bleeding: Shop) -> None:
     assert "next: redrive list G1" in on_terminal("group", "G1").raw.decode()
 
 
-@pytest.mark.parametrize(
-    ("words", "order"),
+@each_row(
+    "words, order",
     [
         (["--sort", "count"], ["G3", "G1", "G2"]),
         (["--sort", "growth"], ["G1", "G3", "G2"]),
@@ -191,7 +192,7 @@ def test_two_deaths_beside_twenty_successes_prove_nothing() -> None:
     assert (fact.value, fact.share, fact.completed) == ("eu", 1.0, 0.5)
 
 
-@pytest.mark.parametrize("width", [80, 140])
+@each_row("width", [80, 140])
 def test_japanese_text_stays_in_its_columns(empty: Shop, width: int) -> None:
     """What is shown by the time of day must not decide how wide it is: these died just now."""
     cause = replace(TIMEOUT, title="接続できません: 東京のサーバー", fingerprint="jp")
@@ -307,8 +308,8 @@ def test_a_group_without_dead_jobs_can_be_marked(empty: Shop) -> None:
     assert data(empty, "group", "G1")["status"] == "resolved"
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
+@each_row(
+    "words, code",
     [
         (["G99"], 3),
         (["seven"], 2),

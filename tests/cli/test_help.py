@@ -6,11 +6,11 @@ import shlex
 from pathlib import Path
 
 import click
-import pytest
 
 from redrive.cli._cli import Cli
 from redrive.cli._command import Command
 from redrive.cli._root import EXAMPLES, root
+from tablekit import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = click.Context(root, info_name="redrive")
@@ -45,7 +45,7 @@ def parse(words: list[str]) -> str:
     return name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_three_examples_of_each_command_can_be_typed(name: str) -> None:
     examples = command(name).examples
     assert len(examples) >= 3
@@ -59,7 +59,7 @@ def test_the_examples_of_redrive_itself_can_be_typed() -> None:
     assert all(parse(words) for line in EXAMPLES for words in calls(line))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_what_a_command_says_of_itself_is_whole(name: str) -> None:
     found = command(name)
     assert (found.help or "").strip().partition("\n")[0].endswith((".", ":", ";"))

@@ -11,6 +11,7 @@ import pytest
 from redrive.errors import StoreBusy
 from redrive.stores import _files
 from shopkit import Shop, name, shop_jobs
+from tablekit import each_row
 
 
 @pytest.fixture(params=["redrive.db", "jsonl:redrive.jsonl"])
@@ -30,9 +31,7 @@ def held(shop: Shop) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("held")
-@pytest.mark.parametrize(
-    "words", [["list"], ["status"], ["groups"], ["show", name(1)], ["log"], ["verify"]]
-)
+@each_row("words", [["list"], ["status"], ["groups"], ["show", name(1)], ["log"], ["verify"]])
 def test_what_was_read_is_shown(
     shop: Shop, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,11 +17,12 @@ import pytest
 from ptykit import on_terminal
 from redrive import Redrive
 from shopkit import Shop, name
+from tablekit import each_row
 
 _numbers = itertools.count(1)
 
 
-@pytest.mark.parametrize("url", ["redrive.db", "deep/er/x.db", "jsonl:x.jsonl"])
+@each_row("url", ["redrive.db", "deep/er/x.db", "jsonl:x.jsonl"])
 def test_init_makes_a_private_store_once_and_says_where(empty: Shop, url: str) -> None:
     made = json.loads(empty.run("init", "--store", url, "--json").stdout)["data"]
     path = Path(made["store"].partition(":")[2])
@@ -97,7 +98,7 @@ def test_a_pause_of_a_lane_that_nobody_has_or_that_a_worker_made_is_told(shop: S
     assert shop.run("pause", "mail.send").stderr == ""
 
 
-@pytest.mark.parametrize("words", [["pause", "a b"], ["pause", "mail", "--for", "soon"], ["pause"]])
+@each_row("words", [["pause", "a b"], ["pause", "mail", "--for", "soon"], ["pause"]])
 def test_a_wrong_lane_or_time_is_refused(shop: Shop, words: list[str]) -> None:
     """F80: a lane's name is never a path nor anything else."""
     assert shop.run(*words).exit_code == 2
@@ -227,15 +228,15 @@ def test_the_app_may_be_named_in_the_file(empty: Shop, program: str) -> None:
     assert "succeeded\t1" in empty.run("work", "--once").stdout
 
 
-@pytest.mark.parametrize("option", [["--ignore-backoff"], ["--limit", "3"]])
+@each_row("option", [["--ignore-backoff"], ["--limit", "3"]])
 def test_options_of_a_pass_need_once(empty: Shop, program: str, option: list[str]) -> None:
     result = empty.run("work", f"{program}:app", *option)
     assert result.exit_code == 2
     assert "belong to --once" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("app", "words"),
+@each_row(
+    "app, words",
     [
         ("nowhere:app", "no module 'nowhere'"),
         ("{}:nothing", "has no 'nothing'"),
@@ -265,7 +266,7 @@ def test_work_on_another_store_is_refused_rather_than_ignored(empty: Shop, progr
     assert "other.db" not in empty.names()
 
 
-@pytest.mark.parametrize("source", ["REDRIVE_STORE", "redrive.toml"])
+@each_row("source", ["REDRIVE_STORE", "redrive.toml"])
 def test_work_says_that_other_commands_would_look_elsewhere(
     empty: Shop, program: str, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from ptykit import on_terminal
 from shopkit import Shop, dead_letter, name
+from tablekit import each_row
 
 
 def test_a_word_that_people_try_suggests_the_command(empty: Shop) -> None:
@@ -19,7 +18,7 @@ def test_a_word_that_people_try_suggests_the_command(empty: Shop) -> None:
     assert "Did you mean" not in empty.run("xyzzyq").stderr
 
 
-@pytest.mark.parametrize("word", ["shop.jobs:app", "app"])
+@each_row("word", ["shop.jobs:app", "app"])
 def test_run_with_a_program_names_the_worker(empty: Shop, word: str) -> None:
     result = empty.run("run", word)
     assert result.exit_code == 2

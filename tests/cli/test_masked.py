@@ -10,6 +10,7 @@ import pytest
 
 from redrive.payloads import secret_names
 from shopkit import TIMEOUT, Shop, dead_letter, name
+from tablekit import each_row
 
 
 def plant(shop: Shop) -> None:
@@ -23,8 +24,8 @@ def plant(shop: Shop) -> None:
     shop.add(dead_letter(11, leak, payload=payload, tags=("hunter22",), key="k-hunter22"))
 
 
-@pytest.mark.parametrize("verb", ["list", "groups", "retry", "resolve", "discard", "export"])
-@pytest.mark.parametrize("word", ["payload.password:h*", "-payload.password:h*"])
+@each_row("verb", ["list", "groups", "retry", "resolve", "discard", "export"])
+@each_row("word", ["payload.password:h*", "-payload.password:h*"])
 def test_a_masked_name_cannot_be_asked_for(shop: Shop, verb: str, word: str) -> None:
     more = {"retry": ["--dry-run"], "export": ["-o", "x"]}.get(verb, ["--reason", "x", "--dry-run"])
     done = shop.run(verb, *([] if verb in {"list", "groups"} else more), "--", word)
@@ -33,8 +34,8 @@ def test_a_masked_name_cannot_be_asked_for(shop: Shop, verb: str, word: str) -> 
     assert "reveal=True" in done.stderr
 
 
-@pytest.mark.parametrize("form", ["--json", "--plain"])
-@pytest.mark.parametrize(
+@each_row("form", ["--json", "--plain"])
+@each_row(
     "words",
     [
         ('list "hunter2{}"',),
@@ -57,10 +58,8 @@ def test_right_and_wrong_guesses_have_the_same_answer(
     assert right.output.replace("hunter22", "hunter23") == wrong.output
 
 
-@pytest.mark.parametrize("form", ["--json", "--plain"])
-@pytest.mark.parametrize(
-    "words", ["list", "dlq", "groups", "status", f"show {name(11)}", "group G4"]
-)
+@each_row("form", ["--json", "--plain"])
+@each_row("words", ["list", "dlq", "groups", "status", f"show {name(11)}", "group G4"])
 def test_every_text_of_a_job_is_masked(shop: Shop, words: str, form: str) -> None:
     """Whoever stored it: tags, keys and titles too."""
     plant(shop)

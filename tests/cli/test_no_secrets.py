@@ -12,6 +12,7 @@ import pytest
 from redrive.cli._command import Command
 from redrive.cli._root import root
 from shopkit import Shop
+from tablekit import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = re.compile(r"pass|secret|token|credential|payload|api.?key|auth", re.IGNORECASE)
@@ -52,7 +53,7 @@ def test_no_line_that_we_show_puts_data_into_a_shells_quotes() -> None:
         assert not any(QUOTED_JSON.search(each) for each in examples), name
 
 
-@pytest.mark.parametrize("line", ["echo '{\"a\":1}' >> f", "curl -d '{}' u", "x --payload={}"])
+@each_row("line", ["echo '{\"a\":1}' >> f", "curl -d '{}' u", "x --payload={}"])
 def test_the_check_finds(line: str) -> None:
     assert QUOTED_JSON.search(line)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from shopkit import HOUR, Shop, name
+from tablekit import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["discard", "-", "state:dead", "--reason", "test data", "--yes"],

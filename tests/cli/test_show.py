@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
 from shopkit import Shop, dead_letter, name
+from tablekit import each_row
 
 
 def test_the_payload_alone_is_masked_json(shop: Shop) -> None:
@@ -15,7 +14,7 @@ def test_the_payload_alone_is_masked_json(shop: Shop) -> None:
     assert shown == {"to": "ada@example.com", "password": "•••"}
 
 
-@pytest.mark.parametrize("run", [12, -12])
+@each_row("run", [12, -12])
 def test_a_job_says_which_run_it_belongs_to(empty: Shop, run: int) -> None:
     empty.add(replace(dead_letter(1), run=run))
     assert "\nrun\tR12\n" in empty.run("show", name(1)).stdout

@@ -8,6 +8,7 @@ import pytest
 
 from ptykit import on_terminal
 from shopkit import Shop, dead_letter, name
+from tablekit import each_row
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -103,7 +104,7 @@ def test_yes_does_it_after_the_preview(shop: Shop) -> None:
     assert shown.text.index("By handler") < shown.text.index("Retry 6 jobs?")
 
 
-@pytest.mark.parametrize(("typed", "code"), [(b"\n", 1), (b"\x03", 130)])
+@each_row("typed, code", [(b"\n", 1), (b"\x03", 130)])
 def test_no_and_interrupts_change_nothing(shop: Shop, typed: bytes, code: int) -> None:
     shown = on_terminal("retry", "--all", typed=typed)
     assert shown.code == code

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from kit import START, make_job
 from redrive import Redrive
 from shopkit import HOUR, TIMEOUT, Shop, dead_letter, name, tried
+from tablekit import each_row
 
 
 def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
@@ -111,8 +110,8 @@ def test_few_of_many_overdue_lanes_are_named(empty: Shop) -> None:
     assert "h1, h2, h3, h4, h5 and 3 more, the oldest" in empty.run("status").stdout
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
+@each_row(
+    "command, words",
     [("dlq", "Dead letter queue is empty!"), ("failed", "No failed jobs!"), ("list", "No jobs.")],
 )
 def test_an_empty_view_says_so(empty: Shop, command: str, words: str) -> None:
@@ -150,8 +149,8 @@ def test_dlq_shows_twenty_and_says_how_to_go_on(empty: Shop) -> None:
     assert "--cursor" not in first.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "numbers"),
+@each_row(
+    "words, numbers",
     [
         (["--state", "dead"], [4, 3, 2, 1]),
         (["--state", "dead", "--state", "completed"], [7, 4, 3, 2, 1]),
@@ -179,7 +178,7 @@ def test_list_finds_by(shop: Shop, words: list[str], numbers: list[int]) -> None
     assert result.stdout.split() == [name(number) for number in numbers], result.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["--age", "2h"],

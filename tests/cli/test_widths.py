@@ -27,6 +27,7 @@ from redrive.cli.output import (
 )
 from redrive.cli.views import GROUPS
 from shopkit import Shop, dead_letter, name
+from tablekit import each_row
 
 WIDTHS = (40, 80, 100, 120, 140, 200)
 LONG = make_failure(
@@ -122,7 +123,7 @@ def is_shown(text: str, lines: list[str]) -> bool:
     return any(text[:6] in part for part in shortened)
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@each_row("line", COMMANDS)
 def test_a_view_fits_every_width_and_keeps_its_texts(
     big: Shop, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
@@ -170,8 +171,8 @@ def _check(part: object, lines: list[str], width: int) -> None:
             pytest.fail(f"unknown part {part!r}")
 
 
-@pytest.mark.parametrize("line", ["groups", "dlq", "list", "run", "log", f"show {name(11)}"])
-@pytest.mark.parametrize("width", WIDTHS)
+@each_row("line", ["groups", "dlq", "list", "run", "log", f"show {name(11)}"])
+@each_row("width", WIDTHS)
 def test_no_row_becomes_a_tower(
     big: Shop, monkeypatch: pytest.MonkeyPatch, line: str, width: int
 ) -> None:
@@ -185,7 +186,7 @@ def test_no_row_becomes_a_tower(
             assert lines <= most * (len(part.rows) + 1) + 1, (width, lines)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@each_row("width", WIDTHS)
 def test_the_cause_of_a_group_is_always_there(
     big: Shop, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
@@ -195,8 +196,8 @@ def test_the_cause_of_a_group_is_always_there(
         assert "SomeError: refused" in text
 
 
-@pytest.mark.parametrize("line", ["status", "groups", "dlq", f"show {name(11)}"])
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])
+@each_row("line", ["status", "groups", "dlq", f"show {name(11)}"])
+@each_row("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])
 def test_no_escape_where_colours_are_not_wanted(
     big: Shop, monkeypatch: pytest.MonkeyPatch, line: str, env: dict[str, str]
 ) -> None:
@@ -205,14 +206,14 @@ def test_no_escape_where_colours_are_not_wanted(
     assert all("\x1b" not in drawn(view, 80, monkeypatch) for view in views_of(big, line))
 
 
-@pytest.mark.parametrize(("kind", "scale"), [(Facts, "max 1,200/2h"), (Table, "max 1,200")])
+@each_row("kind, scale", [(Facts, "max 1,200/2h"), (Table, "max 1,200")])
 def test_a_curve_has_a_scale(monkeypatch: pytest.MonkeyPatch, kind: type, scale: str) -> None:
     trend = {"curve": {"span_seconds": 7200, "numbers": [0, 3, 1200]}}
     part = kind(fields("curve:trend"), trend if kind is Facts else [trend])
     assert f"▁▂█ {scale}\n" in drawn(View(None, [part]), 80, monkeypatch)
 
 
-@pytest.mark.parametrize("width", [80, 100, 120, 140, 200])
+@each_row("width", [80, 100, 120, 140, 200])
 def test_causes_that_begin_alike_can_be_told_apart(
     monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:

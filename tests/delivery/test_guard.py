@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from redrive.delivery.guard import Allowed, Target, checked, is_allowed, target_of
 from redrive.errors import AddressRefused, UsageError
+from tablekit import each_row
 
 PUBLIC = "8.8.8.8 1.1.1.1 9.255.255.255 11.0.0.1 172.15.0.1 172.32.0.1 192.167.1.1 223.255.255.254"
 PUBLIC_IPV6 = "2606:4700::1111 2a00:1450::1 2001:4860:4860::8888 ::ffff:8.8.8.8 64:ff9b::8.8.8.8"
 
 
-@pytest.mark.parametrize("address", f"{PUBLIC} {PUBLIC_IPV6}".split())
+@each_row("address", f"{PUBLIC} {PUBLIC_IPV6}".split())
 def test_public_addresses_may_be_reached(address: str) -> None:
     assert is_allowed(ip_address(address))
 
@@ -47,8 +48,8 @@ def test_what_python_calls_private_is_never_public(address: IPv4Address) -> None
         assert not is_allowed(address)
 
 
-@pytest.mark.parametrize(
-    ("entry", "address", "allowed"),
+@each_row(
+    "entry, address, allowed",
     [
         ("127.0.0.1", "127.0.0.1", True),
         ("127.0.0.1", "127.0.0.2", False),
@@ -77,7 +78,7 @@ def test_a_host_that_is_listed_may_be_anywhere_and_another_may_not() -> None:
         checked(other, allowed, timeout=5, resolver=lambda *_: ["10.0.0.1"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry", ["10.0.0.1/8", "10.0.0.0/99", ":0", ":65536", ":x", ":", "", "a b", "https://a", "*"]
 )
 def test_an_entry_that_means_nothing_is_refused(entry: str) -> None:
@@ -85,8 +86,8 @@ def test_an_entry_that_means_nothing_is_refused(entry: str) -> None:
         Allowed.read([entry])
 
 
-@pytest.mark.parametrize(
-    ("url", "target", "authority"),
+@each_row(
+    "url, target, authority",
     [
         ("https://a.example", Target("https", "a.example", 443, "/"), "a.example"),
         ("HTTPS://A.Example./x?y=1", Target("https", "a.example", 443, "/x?y=1"), "a.example"),
@@ -113,7 +114,7 @@ def test_a_url_is_taken_apart(url: str, target: Target, authority: str | None) -
     assert found.authority == (authority or target.host)
 
 
-@pytest.mark.parametrize("url", ["http://a.example:443/", "https://a.example:80/"])
+@each_row("url", ["http://a.example:443/", "https://a.example:80/"])
 def test_the_port_of_the_other_scheme_is_not_the_usual_one(url: str) -> None:
     with pytest.raises(UsageError, match="is not the default port"):
         target_of(url, Allowed(http=True))

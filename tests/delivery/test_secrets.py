@@ -12,6 +12,7 @@ from postkit import Post, Receiver, answer, receiver
 from redrive import Policy, Redrive, constant
 from redrive.testing import ManualClock
 from secretkit import Watch, canary, check, commands, stored, whole
+from tablekit import each_row
 
 TOKEN, HEADER, PATH, QUERY = (canary(word) for word in ("token", "header", "path", "query"))
 SECRET = "whsec_" + "c4N4rYc4N4rYc4N4rYc4N4rYc4N4rYc4"
@@ -43,7 +44,7 @@ def answers(there: Receiver) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["jsonl:{}/jobs.jsonl", "{}/jobs.db"], ids=["jsonl", "sqlite"])
+@each_row("kind", ["jsonl:{}/jobs.jsonl", "{}/jobs.db"])
 def test_canaries_stay_with_the_endpoint(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from redrive.delivery.signing import is_secret, sign, verify
 from redrive.errors import UsageError
+from tablekit import each_row
 
 OLD = "whsec_" + base64.b64encode(b"o" * 24).decode()
 NEW = "whsec_" + base64.b64encode(b"n" * 32).decode()
@@ -32,8 +33,8 @@ def test_both_keys_sign_while_one_replaces_the_other() -> None:
     assert not verify(headers, BODY, now=NOW)
 
 
-@pytest.mark.parametrize(
-    ("changes", "body", "now"),
+@each_row(
+    "changes, body, now",
     [
         ({"webhook-id": "m-2"}, BODY, NOW),
         ({"webhook-id": ""}, BODY, NOW),
@@ -65,7 +66,7 @@ def test_a_request_without_signature_or_of_another_key_is_not_believed() -> None
     assert not verify(sign("m-1", BODY, [OLD], NOW), BODY, NEW, now=NOW)
 
 
-@pytest.mark.parametrize("text", ["", "whsec_dG9vIHNob3J0", "not base64!", "A" * 100])
+@each_row("text", ["", "whsec_dG9vIHNob3J0", "not base64!", "A" * 100])
 def test_a_secret_that_is_none_is_refused_and_not_repeated(text: str) -> None:
     assert not is_secret(text)
     with pytest.raises(UsageError, match="24 to 64 bytes") as caught:

@@ -15,6 +15,7 @@ from postkit import OK, Canary, Names, answer, receiver
 from redrive import Redrive
 from redrive.delivery.endpoint import Endpoint
 from redrive.errors import UsageError
+from tablekit import each_row
 
 # What a host may be written as, and so be at an address that is not public.
 _LITERALS = """
@@ -148,7 +149,7 @@ def test_a_name_is_refused_if_one_of_its_addresses_is_not_public(
     assert connections == []
 
 
-@pytest.mark.parametrize("url", URLS)
+@each_row("url", URLS)
 def test_a_url_that_is_not_plainly_https_is_refused_at_once(
     app: Redrive, canary: Canary, names: Names, connections: list[str], url: str
 ) -> None:

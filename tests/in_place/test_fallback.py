@@ -20,6 +20,7 @@ from redrive.in_place.fallback import Answer
 from redrive.stores.memory import MemoryStore
 from redrive.strategies import RetryStrategy
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 
 class Refused(Exception):
@@ -162,7 +163,7 @@ def test_b2_an_hour_later_a_cool_down_is_forgotten(two: Providers) -> None:
     assert two.left() == {"openai": 30}
 
 
-@pytest.mark.parametrize("hint", [None, 20_000])
+@each_row("hint", [None, 20_000])
 def test_b2_no_cool_down_is_longer_than_the_longest(hint: float | None) -> None:
     two = Providers(longest="5m")
     two.script["openai"] = Refused(429, retry_after=hint)
@@ -173,7 +174,7 @@ def test_b2_no_cool_down_is_longer_than_the_longest(hint: float | None) -> None:
     assert two.left() == {"openai": 300}
 
 
-@pytest.mark.parametrize("error", [Refused(400), Refused(404), Refused(422)])
+@each_row("error", [Refused(400), Refused(404), Refused(422)])
 def test_b2_what_is_the_inputs_fault_starts_no_cooldown_however_often(error: Exception) -> None:
     two = Providers(on=Category)
     two.script["openai"] = error
@@ -243,7 +244,7 @@ def test_b2_what_may_be_the_inputs_fault_needs_three_failures_within_five_minute
     assert two.winner() == "claude"
 
 
-@pytest.mark.parametrize("error", MAY_BE_THE_INPUTS, ids=repr)
+@each_row("error", MAY_BE_THE_INPUTS)
 def test_b2_one_success_forgets_the_failures_before_it(two: Providers, error: Exception) -> None:
     for _ in range(4):
         two.script["openai"] = error
@@ -316,7 +317,7 @@ def test_b3_a_rule_in_on_makes_an_exception_and_says_what_it_is() -> None:
         two.ask("cats")
 
 
-@pytest.mark.parametrize("error", [Skip("done"), GiveUp("never"), KeyboardInterrupt()])
+@each_row("error", [Skip("done"), GiveUp("never"), KeyboardInterrupt()])
 def test_what_a_provider_says_outright_goes_on_up_whatever_on_says(error: BaseException) -> None:
     two = Providers(on=Category)
 
@@ -348,8 +349,8 @@ def test_b4_one_error_carries_every_providers(two: Providers) -> None:
     assert "Refused: status 429" in failure.traceback
 
 
-@pytest.mark.parametrize(
-    ("openai", "claude", "category", "hint"),
+@each_row(
+    "openai, claude, category, hint",
     [
         (Refused(429, retry_after=90), Refused(429, retry_after=20), "rate_limit", 20),
         (Refused(429, "insufficient_quota"), Refused(401), "quota", 30),
@@ -417,7 +418,7 @@ def stream() -> Iterator[str]:
     yield "a"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "make",
     [
         fallback,

@@ -13,6 +13,7 @@ from redrive import fallback, retry
 from redrive.errors import AllProvidersFailed, StoreError
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 
 class Busy(Exception):
@@ -166,7 +167,7 @@ def test_a_store_that_does_not_answer_stops_nobody(caplog: pytest.LogCaptureFixt
     )
 
 
-@pytest.mark.parametrize("value", ["", "7", "[]", '{"category": "new", "told": 1}', '{"by": 1}'])
+@each_row("value", ["", "7", "[]", '{"category": "new", "told": 1}', '{"by": 1}'])
 def test_a_note_that_nobody_can_read_is_a_pause_all_the_same(value: str) -> None:
     store = MemoryStore(clock=ManualClock())
     store.note("pause:provider:openai", value, expires_in=60)

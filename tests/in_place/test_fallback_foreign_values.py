@@ -13,6 +13,7 @@ from redrive import fallback
 from redrive.classify import classify
 from redrive.errors import AllProvidersFailed, UsageError
 from redrive.stores.memory import MemoryStore
+from tablekit import each_row
 
 
 def test_an_error_that_carries_a_store_does_not_ask_it_for_keys() -> None:
@@ -85,8 +86,8 @@ def both_fail(first: float | None, second: float | None) -> tuple[MemoryStore, l
     return store, asked
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "left"),
+@each_row(
+    "first, second, left",
     [(5, 3600, 3600), (None, 3600, 3600), (3600, 5, 3600), (30, 30, 30), (3600, None, 3600)],
 )
 def test_the_longer_of_two_waits_that_a_server_tells_counts(

@@ -15,6 +15,7 @@ import pytest
 from redrive import GiveUp, Policy, RetryLater, Rule, Skip, constant, exponential, retry, when
 from redrive.errors import UsageError
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 DOUBLING = exponential(1, jitter="none")
 
@@ -116,9 +117,7 @@ def test_without_a_policy_the_table_holds_for_a_minute() -> None:
     assert note.startswith("redrive: given up after 6 attempts, expired: the next attempt would be")
 
 
-@pytest.mark.parametrize(
-    ("policy", "max_age"), [(Policy(wait=constant(20, jitter="none")), "1m"), (None, 60.0)]
-)
+@each_row("policy, max_age", [(Policy(wait=constant(20, jitter="none")), "1m"), (None, 60.0)])
 def test_the_time_limit_counts_from_the_first_attempt(policy: Policy | None, max_age: Any) -> None:
     """P7: and no try begins that would come too late."""
     clock = ManualClock()
@@ -157,7 +156,7 @@ def test_a_wait_of_nothing_is_not_slept() -> None:
     assert (work.calls, slept) == (3, [])
 
 
-@pytest.mark.parametrize("signal", [GiveUp("no such account"), Skip("sent before")])
+@each_row("signal", [GiveUp("no such account"), Skip("sent before")])
 def test_signals_that_end_it_go_up_at_once(signal: Exception) -> None:
     """So that a durable handler around it understands them, too."""
     work = Failing(signal)
@@ -175,7 +174,7 @@ def test_retry_later_waits_as_it_says_and_counts() -> None:
     assert slept == [3.0, 60.0]
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@each_row("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_means_the_program_passes_untouched(kind: type[BaseException]) -> None:
     stop = kind()
     work = Failing(*down(1), stop)
@@ -293,8 +292,8 @@ def test_methods_partials_and_objects() -> None:
 def work() -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@each_row(
+    "wrong, words",
     [
         (lambda: retry(3), "needs a function, or options such as attempts=3; found 3"),
         (lambda: retry()(7), "needs a function, or options .* found 7"),

@@ -10,6 +10,7 @@ import pytest
 
 from redrive import GiveUp, Policy, Redrive, constant, exponential, retry
 from redrive.errors import UsageError
+from tablekit import each_row
 
 DOUBLING = Policy(attempts=5, wait=exponential(1, jitter="none"))
 
@@ -123,7 +124,7 @@ def test_what_cannot_be_retried_is_refused_in_words() -> None:
         retry(sleep=asyncio.sleep)(lambda: None)
 
 
-@pytest.mark.parametrize("is_async", [False, True])
+@each_row("is_async", [False, True])
 def test_inside_a_durable_handler_both_understand_the_signals(is_async: bool) -> None:
     app = Redrive("memory:")
     calls: list[int] = []

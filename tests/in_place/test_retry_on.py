@@ -12,6 +12,7 @@ import pytest
 from redrive import Category, GiveUp, Policy, RetryLater, Rule, Skip, constant, retry, when
 from redrive.errors import UsageError
 from redrive.in_place.waiting import no_waiting
+from tablekit import each_row
 
 
 class Busy(Exception):
@@ -39,15 +40,15 @@ def attempts_of(error: BaseException, *arguments: Any, **options: Any) -> int:
     return calls
 
 
-@pytest.mark.parametrize("bug", [ValueError, TypeError, KeyError, NameError, AssertionError])
+@each_row("bug", [ValueError, TypeError, KeyError, NameError, AssertionError])
 def test_bare_never_retries_a_bug(bug: type[Exception]) -> None:
     error = bug("a bug")
     assert attempts_of(error) == 1
     assert not hasattr(error, "__notes__")
 
 
-@pytest.mark.parametrize(
-    ("error", "attempts"),
+@each_row(
+    "error, attempts",
     [(ConnectionError(), 6), (TimeoutError(), 6), (Busy(), 4), (Unauthorized(), 1)],
 )
 def test_bare_retries_what_is_known_to_pass(error: Exception, attempts: int) -> None:
@@ -70,7 +71,7 @@ def test_bare_without_parentheses_is_the_same() -> None:
     assert calls == [4, 4, 4]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "on",
     [
         ValueError,
@@ -130,7 +131,7 @@ def test_transient_errors_that_on_does_not_name_are_raised_untouched(
     assert record.message.endswith("work raised ConnectionError, which is not retried")
 
 
-@pytest.mark.parametrize("signal", [GiveUp("no"), Skip("done before")])
+@each_row("signal", [GiveUp("no"), Skip("done before")])
 def test_signals_win_over_on(signal: Exception) -> None:
     assert attempts_of(signal, on=Exception, attempts=3) == 1
     assert attempts_of(RetryLater(after=1), on=ValueError, attempts=3) == 3
@@ -140,12 +141,11 @@ def failing_test(error: BaseException) -> bool:
     raise LookupError(f"no code in {error!r}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [{"on": failing_test}, {"policy": Policy(on=[when(failing_test, "transient")])}],
-    ids=["on", "when"],
 )
-@pytest.mark.parametrize("is_async", [False, True])
+@each_row("is_async", [False, True])
 def test_a_test_that_raises_is_raised(options: dict[str, Any], is_async: bool) -> None:
     """Jobs take it for a no, so that none is lost; in place the caller is there to see it."""
     failed = ConnectionError("down")
@@ -182,8 +182,8 @@ async def async_test(error: Exception) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@each_row(
+    "wrong, words",
     [
         (lambda: retry(ConnectionError), r"write @retry\(on=ConnectionError\)"),  # type: ignore[misc]
         (lambda: retry(OSError("down")), r"write @retry\(on=OSError\)"),

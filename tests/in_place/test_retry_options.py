@@ -22,6 +22,7 @@ from redrive.in_place.options import RetryEvent
 from redrive.in_place.waiting import no_waiting
 from redrive.metrics import InPlaceCollector
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 DOUBLING = exponential(1, jitter="none")
 
@@ -122,8 +123,8 @@ def test_a_wait_that_ends_after_max_age_is_not_begun() -> None:
     assert "expired" in error.__notes__[0]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@each_row(
+    "wrong, words",
     [
         (lambda: retry(wait=3), "wait must be a strategy such as exponential"),
         (lambda: retry(wait=DOUBLING.__class__), "wait must be a strategy"),
@@ -143,7 +144,7 @@ def test_options_that_cannot_work_are_refused(wrong: Callable[[], object], words
         wrong()
 
 
-@pytest.mark.parametrize("is_async", [False, True])
+@each_row("is_async", [False, True])
 def test_on_retry_sees_every_failure_that_is_retried(is_async: bool) -> None:
     seen: list[RetryEvent] = []
     errors = [ConnectionError("one"), ConnectionError("two"), ConnectionError("three")]
@@ -221,8 +222,8 @@ def test_retries_are_a_metric() -> None:
     assert registry.get_sample_value(metric, {"outcome": "given_up", **labels}) == 1
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize("value", [None, 0, "cached"])
+@each_row("is_async", [False, True])
+@each_row("value", [None, 0, "cached"])
 def test_a_fallback_replaces_the_error_when_attempts_are_used_up(
     value: object, is_async: bool
 ) -> None:
@@ -234,7 +235,7 @@ def test_a_fallback_replaces_the_error_when_attempts_are_used_up(
         assert run(retry(attempts=2, on_result=bool, fallback=value)(rejected)) is value
 
 
-@pytest.mark.parametrize("policy", [None, Policy(attempts=3)])
+@each_row("policy", [None, Policy(attempts=3)])
 def test_a_fallback_hides_no_bug_and_no_refusal(policy: Policy | None) -> None:
     class Unauthorized(Exception):
         status_code = 401

@@ -12,6 +12,7 @@ from redrive import GiveUp, Policy, constant, exponential, retrying
 from redrive.errors import UsageError
 from redrive.in_place.options import RetryEvent
 from redrive.in_place.waiting import no_waiting
+from tablekit import each_row
 
 DOUBLING = exponential(1, jitter="none")
 
@@ -64,7 +65,7 @@ def test_the_last_error_itself_is_raised_with_a_note(caplog: pytest.LogCaptureFi
     assert caplog.records[0].message.startswith(f"{work.__qualname__}: given up after 2 ")
 
 
-@pytest.mark.parametrize("error", [ValueError("a bug"), GiveUp("no"), KeyboardInterrupt()])
+@each_row("error", [ValueError("a bug"), GiveUp("no"), KeyboardInterrupt()])
 def test_what_is_not_retried_passes_untouched(error: BaseException) -> None:
     numbers: list[int] = []
 
@@ -122,8 +123,8 @@ async def forgotten_async() -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@each_row(
+    "wrong, words",
     [
         (forgotten, "must be in `with attempt:`"),
         (lambda: asyncio.run(forgotten_async()), "must be in `with attempt:`"),

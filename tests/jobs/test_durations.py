@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from redrive.errors import RedriveError, UsageError
 from redrive.jobs import durations
+from tablekit import each_row
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_seconds_reads_what_people_write(given_: Any, expected: float) -> None:
     assert durations.seconds(given_) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bad",
     [
         -1,
@@ -74,8 +75,8 @@ def test_seconds_refuses_what_is_no_length_of_time_and_names_the_argument(bad: A
     assert isinstance(caught.value, RedriveError)
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
+@each_row(
+    "value, said",
     [
         (0, "0s"),
         (0.25, "250ms"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kit import make_job
 from redrive import Redrive
 from redrive.desk.importing import Result
@@ -25,6 +23,7 @@ from redrive.jobs.job import (
 )
 from redrive.jobs.outcomes import Failed
 from redrive.stores.contract import Moved
+from tablekit import each_row
 
 CANARY = "canary-4711"
 FAILURE = Failure(
@@ -76,8 +75,8 @@ GROUP = Group(
 )
 
 
-@pytest.mark.parametrize(
-    ("record", "shown"),
+@each_row(
+    "record, shown",
     [
         (
             JOB,
@@ -91,13 +90,12 @@ GROUP = Group(
         (ATTEMPT, "Attempt(number=2, life=1, outcome=failed, category=timeout)"),
         (GROUP, "Group(name=G7, jobs=3, category=timeout)"),
     ],
-    ids=lambda one: type(one).__name__,
 )
 def test_a_record_shows_what_names_it(record: object, shown: str) -> None:
     assert repr(record) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     "record",
     [
         JOB,
@@ -116,7 +114,6 @@ def test_a_record_shows_what_names_it(record: object, shown: str) -> None:
         Result(1, {"x": CANARY}, "added", JOB),
         Redrive("memory:").handler("h")(lambda: None).options(key=CANARY, tags=[CANARY]),
     ],
-    ids=lambda one: type(one).__name__,
 )
 def test_no_record_shows_a_payload_or_the_text_of_an_error(record: object) -> None:
     assert CANARY not in repr(record)

@@ -44,6 +44,7 @@ from redrive.jobs.transitions import (
     with_action,
     with_attempt,
 )
+from tablekit import each_row
 
 NOW = START + 1000.0
 
@@ -113,9 +114,7 @@ TABLE: dict[str, dict[State, State | None]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("verb", "before"), [(verb, before) for verb, row in TABLE.items() for before in row]
-)
+@each_row("verb, before", [(verb, before) for verb, row in TABLE.items() for before in row])
 def test_each_verb_leads_where_the_table_says_or_is_refused(verb: str, before: State) -> None:
     expected = TABLE[verb][before]
     if expected is None:
@@ -125,7 +124,7 @@ def test_each_verb_leads_where_the_table_says_or_is_refused(verb: str, before: S
         assert VERBS[verb](job_in(before)).state is expected
 
 
-@pytest.mark.parametrize(("verb", "before"), list(product(VERBS, State)))
+@each_row("verb, before", list(product(VERBS, State)))
 def test_no_verb_writes_a_change_that_the_transitions_lack(verb: str, before: State) -> None:
     job = job_in(before)
     try:
@@ -208,7 +207,7 @@ def test_the_job_keeps_its_last_failure_without_the_traceback() -> None:
     assert job.failure == replace(failure, traceback="")
 
 
-@pytest.mark.parametrize("before", [D, X])
+@each_row("before", [D, X])
 def test_a_retry_by_a_person_starts_a_fresh_life(before: State) -> None:
     """M6."""
     job = replace(
@@ -229,9 +228,7 @@ def test_a_retry_of_a_pending_job_makes_it_due_and_spends_the_same_budget() -> N
     assert move(job, "retry", delay=5) == replace(job, due=NOW + 5)
 
 
-@pytest.mark.parametrize(
-    ("verb", "how"), [("resolve", Reason.RESOLVED), ("discard", Reason.DISCARDED)]
-)
+@each_row("verb, how", [("resolve", Reason.RESOLVED), ("discard", Reason.DISCARDED)])
 def test_closing_a_job_keeps_who_why_and_what_it_was_dead_of(verb: Verb, how: Reason) -> None:
     job = move(job_in(D), verb)
     assert job.reason is how
@@ -257,7 +254,7 @@ def test_reopening_restores_the_reason_it_was_dead_of_or_says_manual() -> None:
     assert (again.state, again.reason, again.resolution) == (D, Reason.EXHAUSTED, None)
 
 
-@pytest.mark.parametrize("before", [P, D, X])
+@each_row("before", [P, D, X])
 def test_an_edit_keeps_the_first_payload_and_changes_the_delivery_key(before: State) -> None:
     """M8."""
     job = replace(job_in(before), key="order-7", payload='{"a":1}')
@@ -269,7 +266,7 @@ def test_an_edit_keeps_the_first_payload_and_changes_the_delivery_key(before: St
     assert once.state is before
 
 
-@pytest.mark.parametrize("before", [R, C])
+@each_row("before", [R, C])
 def test_a_running_or_completed_job_cannot_be_edited(before: State) -> None:
     with pytest.raises(Refused, match=before.value):
         amended(job_in(before), "{}", now=NOW)
@@ -365,7 +362,7 @@ def test_a_job_that_is_dead_only_by_reopening_died_then() -> None:
     assert move(move(job_in(P), "resolve"), "reopen").died_at == NOW
 
 
-@pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf")])
+@each_row("delay", [float("nan"), float("inf"), -float("inf")])
 def test_a_delay_that_is_no_finite_number_is_refused(delay: float) -> None:
     for verdict in (Retry(delay), Return(delay)):
         with pytest.raises(UsageError, match=f"finite number of seconds; found {delay}"):
@@ -393,8 +390,8 @@ EVENTS: dict[str, dict[State, str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("verb", "before"),
+@each_row(
+    "verb, before",
     [(verb, before) for verb, row in TABLE.items() for before, after in row.items() if after],
 )
 def test_each_verb_reports_one_event_or_none(verb: str, before: State) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 from redrive.errors import BadPayload, UsageError
 from redrive.payloads import arguments
 from redrive.payloads.arguments import Arguments
+from tablekit import each_row
 
 LIMIT = 1_000_000
 
@@ -79,8 +79,8 @@ def one(value: Any) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.parametrize(
-    ("hint", "value"),
+@each_row(
+    "hint, value",
     [
         (datetime, NOON),
         (datetime, NOON.astimezone(tz=None)),
@@ -108,7 +108,6 @@ def one(value: Any) -> Callable[..., Any]:
         (Any, {"deep": [1, 2.5, None, True, "text"]}),
         (dict, {"a": 1}),
     ],
-    ids=lambda value: re.sub(r" at 0x\w+", "", str(value)),
 )
 def test_a_value_comes_back_as_its_annotation_says(hint: Any, value: object) -> None:
     back = round_trip(one(hint), value)["value"]
@@ -116,8 +115,8 @@ def test_a_value_comes_back_as_its_annotation_says(hint: Any, value: object) -> 
     assert type(back) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("hint", "value", "field"),
+@each_row(
+    "hint, value, field",
     [
         (Any, NOON, "$.value"),
         (Any, {"a": {"b": UUID(int=1)}}, "$.value.a.b"),
@@ -141,7 +140,6 @@ def test_a_value_comes_back_as_its_annotation_says(hint: Any, value: object) -> 
             "$.value.lines[0].when",
         ),
     ],
-    ids=lambda value: re.sub(r" at 0x\w+", "", repr(value)),
 )
 def test_what_cannot_be_read_back_is_refused_naming_the_field(
     hint: Any, value: object, field: str
@@ -193,7 +191,7 @@ def test_arguments_that_do_not_fit_are_a_usage_error_at_submit() -> None:
         Arguments(function, "f").dump((1, 2), {}, LIMIT)
 
 
-@pytest.mark.parametrize("payload", ['{"b":1}', '{"a":1,"c":2}', "{}", '{"a":"yesterday"}'])
+@each_row("payload", ['{"b":1}', '{"a":1,"c":2}', "{}", '{"a":"yesterday"}'])
 def test_a_stored_payload_that_no_longer_fits_says_so(payload: str) -> None:
     def function(a: datetime) -> None: ...
 

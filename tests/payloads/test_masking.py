@@ -28,6 +28,7 @@ from redrive.payloads.masking import (
 )
 from redrive.payloads.secret_names import add_secret_names, is_secret_name
 from redrive.payloads.strict_json import Json
+from tablekit import each_row
 
 SECRET_NAMES = """
     passWord PassWord pw db_pw credit_card mfa_code verificationCode one_time_code security_answer old_pass
@@ -56,12 +57,12 @@ INNOCENT_NAMES = """
 
 
 # C4, F104
-@pytest.mark.parametrize("name", SECRET_NAMES)
+@each_row("name", SECRET_NAMES)
 def test_a_name_that_says_secret_is_one(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "パスワード",
@@ -83,13 +84,13 @@ def test_passwords_of_other_languages_are_secret(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["", "é", "日付", "名前", "año", *INNOCENT_NAMES])
+@each_row("name", ["", "é", "日付", "名前", "año", *INNOCENT_NAMES])
 def test_a_name_that_only_sounds_like_one_is_not(name: str) -> None:
     assert not is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", SECRET_NAMES)
-@pytest.mark.parametrize(
+@each_row("name", SECRET_NAMES)
+@each_row(
     "pattern",
     ["{}=CANARY1", '"{}": "CANARY1"', "x {} : CANARY1, y", "f({}='CANARY1')", '{{"{}":"CANARY1"}}'],
 )
@@ -140,8 +141,8 @@ def test_secrets_are_collected_longest_first() -> None:
     assert secrets_in(payload) == ("longest-of-all", "123456", "12.75", "abcd")
 
 
-@pytest.mark.parametrize(
-    ("text", "secrets", "masked"),
+@each_row(
+    "text, secrets, masked",
     [
         ("login hunter2!x failed", ["hunter2!x"], "login ••• failed"),
         ("pytest failed the test", ["test"], "pytest failed the •••"),
@@ -173,8 +174,8 @@ def test_a_known_secret_is_hidden_however_it_is_spelled(
     assert mask_text(text, secrets) == masked
 
 
-@pytest.mark.parametrize("lead", ["", "u", "me", "ada", "ada:", "ada-x:"])
-@pytest.mark.parametrize("tail", ["", "1", "-2", ":xy"])
+@each_row("lead", ["", "u", "me", "ada", "ada:", "ada-x:"])
+@each_row("tail", ["", "1", "-2", ":xy"])
 def test_a_known_secret_is_hidden_inside_base64(lead: str, tail: str) -> None:
     """F104: what other bytes share with it may stay: less than a character at each end."""
     text = b64encode(f"{lead}Hunter22?>{tail}".encode()).decode()
@@ -269,7 +270,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "masked"), SHAPES)
+@each_row("text, masked", SHAPES)
 def test_what_looks_like_a_secret_is_hidden_and_nothing_else(text: str, masked: str) -> None:
     assert mask_text(text) == masked
     assert mask_text(masked) == masked
@@ -303,7 +304,7 @@ SIZE = 600_000
 """A quadratic pattern would take more than the time limit of a test for so much text."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [
         *("a", " ", "=", ":", "'", '"', "\\", '\\"', "@", "-", ".", "/", "\n", "A", "\0", "é", "İ"),
@@ -362,8 +363,8 @@ class Endless:
 
 
 # F51
-@pytest.mark.parametrize(
-    ("value", "text"),
+@each_row(
+    "value, text",
     [
         (ValueError("plain"), "plain"),
         (KeyError("vat_id"), "'vat_id'"),
@@ -398,8 +399,8 @@ def test_error_text_is_masked_before_it_is_cut() -> None:
 
 
 # F106, F107
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@each_row(
+    "text, shown",
     [
         ("plain é 日本 😀", "plain é 日本 😀"),
         ("\x1b[2J\x1b]52;c;eA==\x07", "\\x1b[2J\\x1b]52;c;eA==\\x07"),
@@ -445,8 +446,8 @@ def test_a_number_of_any_length_hides_nothing_from_masking() -> None:
     assert "hunter" not in mask_json(payload)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "text", "masked"),
+@each_row(
+    "name, value, text, masked",
     [
         ("SHOP_API_TOKEN", "zq81-kfmw-ab", "got zq81-kfmw-ab back", "got ••• back"),
         ("DB_PASSWORD", "correct horse 1", "q=correct+horse+1", "q=•••"),
@@ -454,14 +455,6 @@ def test_a_number_of_any_length_hides_nothing_from_masking() -> None:
         ("POSTGRES_PASSWORD", "postgres", "no postgres here", "no postgres here"),
         ("DB_PASSWORD", "short1", "short1", "short1"),
         ("EDITOR", "zq81-kfmw-ab", "zq81-kfmw-ab", "zq81-kfmw-ab"),
-    ],
-    ids=[
-        "token",
-        "password",
-        "url",
-        "plain word",
-        "short",
-        "other",
     ],  # pytest puts them in a variable
 )
 def test_secrets_of_the_environment_are_hidden_in_any_text(
@@ -495,7 +488,7 @@ def names_are_forgotten() -> Iterator[None]:
     secret_names._says_secret.cache_clear()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [
         "<password>",
@@ -530,7 +523,7 @@ def test_backslashes_before_a_quote_are_read_once() -> None:
     assert process_time() - began < 10
 
 
-@pytest.mark.parametrize("form", ["s{:07d}", "{:07d}same"])
+@each_row("form", ["s{:07d}", "{:07d}same"])
 def test_many_secrets_and_many_texts_take_linear_time(form: str) -> None:
     """F91: a payload of half a megabyte, half of it secrets; shown, and as a person edits it."""
     secrets = [form.format(number) for number in range(15_000)]
@@ -541,7 +534,7 @@ def test_many_secrets_and_many_texts_take_linear_time(form: str) -> None:
     assert process_time() - began < 60
 
 
-@pytest.mark.parametrize(
+@each_row(
     "payload",
     [
         {"headers": {"Authorization": "Bearer Zq7-opaque-93x"}},

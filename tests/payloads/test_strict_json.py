@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from redrive.errors import BadPayload
 from redrive.payloads.strict_json import MAX_BYTES, MAX_DEPTH, compact, dumps, loads, same
+from tablekit import each_row
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 leaves = (
@@ -88,7 +89,7 @@ REFUSED_VALUES: list[tuple[object, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "field", "why"), REFUSED_VALUES)
+@each_row("value, field, why", REFUSED_VALUES)
 def test_what_json_cannot_keep_is_refused_and_the_field_is_named(
     value: object, field: str, why: str
 ) -> None:
@@ -100,7 +101,7 @@ def test_what_json_cannot_keep_is_refused_and_the_field_is_named(
     str(caught.value).encode()
 
 
-@pytest.mark.parametrize("value", [[], (), "x", 1, None, True, b"{}"])
+@each_row("value", [[], (), "x", 1, None, True, b"{}"])
 def test_only_an_object_is_a_payload(value: object) -> None:
     with pytest.raises(BadPayload, match="JSON object"):
         dumps(value)
@@ -157,7 +158,7 @@ def test_white_space_outside_strings_is_all_that_goes(
     assert compact(spaced.encode()) == tight
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         '{"price":10.10,"id":9223372036854775809,"e":1E+2,"z":-0.0,"n":-0}',
@@ -173,8 +174,8 @@ def test_numbers_and_escapes_stay_as_the_person_wrote_them(text: str) -> None:
 
 
 # F69 to F77
-@pytest.mark.parametrize(
-    ("text", "why"),
+@each_row(
+    "text, why",
     [
         ('{"a":NaN}', "$.a is not a finite"),
         ('{"a":[0,{"b":1e400}]}', r"$.a[1].b is not a finite"),
@@ -221,7 +222,7 @@ def test_brackets_inside_strings_are_not_depth() -> None:
     assert loads(text)["b"] == [{}] * 101
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ['"' * 1_000_000, '"' + '\\"' * 500_000, "{" + " " * 10**6, '{"a":"' + "\\" * 10**6]
 )
 def test_a_megabyte_of_open_quotes_is_refused_in_one_pass(text: str) -> None:
@@ -238,16 +239,14 @@ def test_no_text_can_do_worse_than_be_refused(text: str | bytes) -> None:
     assert isinstance(loads(short), dict)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"a":NaN}', '{"a":', "[" * 100_000, '{"a":' + "9" * 5000 + "}"]
-)
+@each_row("text", ["", "[]", '{"a":NaN}', '{"a":', "[" * 100_000, '{"a":' + "9" * 5000 + "}"])
 def test_damaged_stored_text_raises_our_error(text: str) -> None:
     with pytest.raises(BadPayload):
         loads(text)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "alike"),
+@each_row(
+    "a, b, alike",
     [
         ('{"a":1,"b":2}', '{"b":2,"a":1}', True),
         ('{"a":10.10}', '{"a":10.1}', True),

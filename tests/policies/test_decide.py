@@ -27,6 +27,7 @@ from redrive.policies.decide import HANDLER, LONGEST_HINT, decide, max_attempts_
 from redrive.policies.policy import DEAD, Policy, Rule
 from redrive.policies.presets import BATCH, DEFAULT, EVENTS, LLM, PRESETS, SYNC, WEBHOOKS
 from redrive.strategies import RetryStrategy, constant, exponential
+from tablekit import each_row
 
 HOPELESS = ["auth", "invalid", "permanent"]
 
@@ -68,16 +69,15 @@ def walk(
     raise AssertionError("it never died")
 
 
-@pytest.mark.parametrize("policy", PRESETS.values(), ids=PRESETS)
-@pytest.mark.parametrize(
-    ("outcome", "verdict"),
+@each_row("policy", PRESETS.values())
+@each_row(
+    "outcome, verdict",
     [
         (Done(), Completed(Reason.DONE)),
         (Skipped("too old"), Completed(Reason.SKIPPED, "too old")),
         (AlreadyDone(), Completed(Reason.ALREADY_DONE)),
         (Interrupted(), Return()),
     ],
-    ids=["done", "skipped", "already done", "interrupted"],
 )
 def test_what_did_not_fail_never_spends_or_dies(
     policy: Policy, outcome: Outcome, verdict: Verdict
@@ -99,8 +99,8 @@ BY_HALF = {  # with the random source in the middle of its window
 }
 
 
-@pytest.mark.parametrize("name", BY_HALF)
-@pytest.mark.parametrize("category", [c for c in Category if c is not Category.CRASH])
+@each_row("name", BY_HALF)
+@each_row("category", [c for c in Category if c is not Category.CRASH])
 def test_the_waits_of_every_named_preset_are_exact(name: str, category: Category) -> None:
     """P8."""
     waits, end = walk(PRESETS[name], category)
@@ -116,8 +116,8 @@ def test_the_waits_of_every_named_preset_are_exact(name: str, category: Category
     assert end.detail == f"{len(waits) + 1} attempts, last: because of {category}"
 
 
-@pytest.mark.parametrize(
-    ("policy", "windows"),
+@each_row(
+    "policy, windows",
     [
         (WEBHOOKS, [(30, 90), (90, 150), (210, 270), (450, 510)]),
         (EVENTS, [(0.8, 1.2), (1.6, 2.4), (3.2, 4.8)]),
@@ -125,7 +125,6 @@ def test_the_waits_of_every_named_preset_are_exact(name: str, category: Category
         (BATCH, [(0, 0), (0, 0)]),
         (SYNC, [(wait, wait) for wait in DOUBLING_9]),
     ],
-    ids=["WEBHOOKS", "EVENTS", "LLM", "BATCH", "SYNC"],
 )
 def test_the_windows_of_every_named_preset_are_exact(
     policy: Policy, windows: list[tuple[float, float]]
@@ -147,8 +146,8 @@ def test_hooks_at_its_cap_waits_3570_to_3600() -> None:
         assert strategy.get_backoff_with_jitter(attempt, highest) == pytest.approx(3600.0)
 
 
-@pytest.mark.parametrize(
-    ("category", "waits"),
+@each_row(
+    "category, waits",
     [
         ("transient", DOUBLING_TO_6_H),
         ("timeout", DOUBLING_TO_6_H),
@@ -166,14 +165,14 @@ def test_the_table_of_categories_walked_to_the_end(category: str, waits: list[fl
     assert end.reason is (Reason.PERMANENT if category in HOPELESS else Reason.EXHAUSTED)
 
 
-@pytest.mark.parametrize("category", ["transient", "timeout"])
+@each_row("category", ["transient", "timeout"])
 def test_a_lone_job_outlasts_a_day_of_outage(category: str) -> None:
     """Even with the shortest waits that the jitter draws."""
     waits, _ = walk(DEFAULT, category, rand=lowest)
     assert sum(waits) > 24 * 3600
 
 
-@pytest.mark.parametrize("policy", PRESETS.values(), ids=PRESETS)
+@each_row("policy", PRESETS.values())
 def test_the_third_crash_ends_a_job_under_every_policy(policy: Policy) -> None:
     """M5. BATCH allows three attempts, so there the counts meet; the crash is the reason."""
     waits, end = walk(policy, "crash")
@@ -189,8 +188,8 @@ def test_crashes_between_other_failures_count_to_three() -> None:
     assert walk(DEFAULT, *order)[1] == Dead(Reason.CRASH, "because of crash")
 
 
-@pytest.mark.parametrize("policy", [*PRESETS.values(), Policy(permanent=Rule(9))], ids=repr)
-@pytest.mark.parametrize("category", Category)
+@each_row("policy", [*PRESETS.values(), Policy(permanent=Rule(9))])
+@each_row("category", Category)
 def test_what_is_final_dies_under_every_policy(policy: Policy, category: Category) -> None:
     """GiveUp; sent, no answer."""
     failure = make_failure(category, final=True, hint=5.0)
@@ -232,7 +231,7 @@ def test_alike_pools_the_categories_that_are_not_named() -> None:
     assert waits == pytest.approx([1.0, 9.0, 2.0, 9.0])
 
 
-@pytest.mark.parametrize(("own", "waits"), [(1, 0), (2, 1), (4, 3), (12, 11)])
+@each_row("own, waits", [(1, 0), (2, 1), (4, 3), (12, 11)])
 def test_a_jobs_own_limit_wins(own: int, waits: int) -> None:
     """M3."""
     assert len(walk(WEBHOOKS, "transient", own_max_attempts=own)[0]) == waits
@@ -269,9 +268,7 @@ def test_a_changed_policy_holds_for_jobs_that_already_wait() -> None:
 # Age.
 
 
-@pytest.mark.parametrize(
-    ("age", "dead"), [(0.0, False), (89.0, False), (90.0, False), (90.5, True), (1e9, True)]
-)
+@each_row("age, dead", [(0.0, False), (89.0, False), (90.0, False), (90.5, True), (1e9, True)])
 def test_a_wait_that_would_end_past_the_greatest_age_is_the_end(age: float, dead: bool) -> None:
     policy = Policy(max_age=100, wait=constant(10, jitter="none"))
     verdict = after(make_failure(), policy, now=START + age)
@@ -306,8 +303,8 @@ def test_exhausted_is_said_before_expired() -> None:
 WAIT = constant(100, cap=1000, jitter=0.5)
 
 
-@pytest.mark.parametrize(
-    ("hints", "hint", "low", "high"),
+@each_row(
+    "hints, hint, low, high",
     [
         ("replace", 20.0, 20.0, 22.0),
         ("replace", 0.0, 0.0, 0.0),
@@ -344,8 +341,8 @@ def test_the_verdict_says_whose_wish_the_wait_was() -> None:
     assert after(make_failure(), policy) == Retry(50.0, "")
 
 
-@pytest.mark.parametrize("policy", PRESETS.values(), ids=PRESETS)
-@pytest.mark.parametrize("wish", [0.0, 0.25, 7.0, 200000.0])
+@each_row("policy", PRESETS.values())
+@each_row("wish", [0.0, 0.25, 7.0, 200000.0])
 def test_a_handlers_own_delay_is_kept_to_the_second(policy: Policy, wish: float) -> None:
     """RetryLater(after=…): no jitter, no cap, under every policy; it still spends an attempt."""
     failure = make_failure(hint=wish, hint_source=HANDLER)
@@ -388,8 +385,8 @@ def test_the_index_of_a_strategy_is_the_failures_of_its_category() -> None:
 # The limit that is shown as n/max.
 
 
-@pytest.mark.parametrize(
-    ("outcome", "fields", "limit"),
+@each_row(
+    "outcome, fields, limit",
     [
         (Done(), {}, 25),
         (Failed(make_failure("transient")), {}, 20),

@@ -23,13 +23,14 @@ from redrive.policies.policy import (
 )
 from redrive.policies.presets import BATCH, DEFAULT, EVENTS, LLM, PRESETS, SYNC, WEBHOOKS
 from redrive.strategies import RetryStrategy, constant, exponential, fibonacci
+from tablekit import each_row
 
 DAY = 86400.0
 HOPELESS = {Category.AUTH, Category.INVALID, Category.PERMANENT}
 
 
-@pytest.mark.parametrize(
-    ("category", "attempts", "wait"),
+@each_row(
+    "category, attempts, wait",
     [
         ("transient", 20, exponential(1, cap="6h")),
         ("rate_limit", 4, constant(10)),
@@ -44,7 +45,7 @@ def test_the_table_of_categories(category: str, attempts: int, wait: RetryStrate
     assert DEFAULT.rule(Category(category)) == Rule(attempts, wait=wait)
 
 
-@pytest.mark.parametrize("category", sorted(HOPELESS))
+@each_row("category", sorted(HOPELESS))
 def test_hopeless_categories_stay_dead_at_once_unless_named(category: Category) -> None:
     """P4: `attempts` and `wait` of a policy do not revive auth, invalid and permanent."""
     assert Policy().rule(category).dead
@@ -58,7 +59,7 @@ def test_the_table_names_every_category() -> None:
     assert {c for c in Category if DEFAULTS[c].dead} == HOPELESS
 
 
-@pytest.mark.parametrize("category", sorted(set(Category) - HOPELESS - {Category.CRASH}))
+@each_row("category", sorted(set(Category) - HOPELESS - {Category.CRASH}))
 def test_attempts_and_wait_hold_for_every_category_not_named(category: Category) -> None:
     policy = Policy(attempts=7, wait=fibonacci(2))
     assert policy.rule(category) == Rule(7, wait=fibonacci(2))
@@ -114,7 +115,7 @@ def test_max_age_is_any_duration() -> None:
     assert Policy().oldest is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"attempts": 0},
@@ -127,14 +128,13 @@ def test_max_age_is_any_duration() -> None:
         {"wait": 5},
         {"wait": abs},
     ],
-    ids=repr,
 )
 def test_a_policy_that_cannot_work_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Policy(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"attempts": -1}, {"attempts": 1.5}])
+@each_row("wrong", [{"attempts": 0}, {"attempts": -1}, {"attempts": 1.5}])
 def test_a_rule_that_cannot_work_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Rule(**wrong)
@@ -144,8 +144,8 @@ def is_odd(error: BaseException) -> bool:
     return bool(error.args)
 
 
-@pytest.mark.parametrize(
-    ("made", "expected"),
+@each_row(
+    "made, expected",
     [
         (lambda: when(KeyError, "transient"), When(then=Category.TRANSIENT, error=KeyError)),
         (lambda: when("a.b.C", "quota"), When(then=Category.QUOTA, name="a.b.C")),
@@ -166,7 +166,7 @@ def test_when_names_evidence_and_a_category(made: Callable[[], When], expected: 
     assert made() == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "make",
     [
         lambda: when(KeyError),
@@ -188,8 +188,8 @@ def test_the_presets_have_their_names() -> None:
     assert PRESETS["WEBHOOKS"] is WEBHOOKS
 
 
-@pytest.mark.parametrize(
-    ("preset", "keep"),
+@each_row(
+    "preset, keep",
     [
         (DEFAULT, Keep(DAY, DAY, None)),
         (WEBHOOKS, Keep(DAY, DAY, 7 * DAY)),
@@ -198,7 +198,6 @@ def test_the_presets_have_their_names() -> None:
         (SYNC, Keep(DAY, None, None)),
         (EVENTS, Keep(DAY, DAY, None)),
     ],
-    ids=["DEFAULT", "WEBHOOKS", "LLM", "BATCH", "SYNC", "EVENTS"],
 )
 def test_how_long_each_preset_keeps_finished_jobs(preset: Policy, keep: Keep) -> None:
     assert preset.keep == keep
@@ -216,8 +215,8 @@ def test_only_the_default_pauses_lanes_and_ends_by_age() -> None:
         assert PRESETS[name].oldest is None
 
 
-@pytest.mark.parametrize(
-    ("name", "hints"),
+@each_row(
+    "name, hints",
     [
         ("DEFAULT", "replace"),
         ("WEBHOOKS", "ignore"),

@@ -28,6 +28,7 @@ from redrive.strategies import (
     fibonacci,
     linear,
 )
+from tablekit import each_row
 
 HUGE = [10_000, 2**63, 2**63 + 1, 2**100, 10**400]
 JITTERS: list[Jitter] = [0.0, 0.2, 1.0, 3.0, timedelta(seconds=30), "30s", "full", "equal", "none"]
@@ -59,8 +60,8 @@ def strategies(draw: st.DrawFn) -> RetryStrategy:
 # Names and values (P2).
 
 
-@pytest.mark.parametrize(
-    ("strategy", "curve"),
+@each_row(
+    "strategy, curve",
     [
         (ExponentialBackoffStrategy(), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]),
         (ExponentialBackoffStrategy(base=3.0, initial=2.0), [2, 6, 18, 54]),
@@ -75,7 +76,6 @@ def strategies(draw: st.DrawFn) -> RetryStrategy:
         (constant("10s"), [10, 10]),
         (fibonacci(2), [2, 2, 4, 6]),
     ],
-    ids=repr,
 )
 def test_the_bare_curves_are_exact(strategy: RetryStrategy, curve: list[float]) -> None:
     assert [strategy.calculate_backoff(n) for n in range(len(curve))] == curve
@@ -89,7 +89,7 @@ def test_the_bare_curve_knows_no_cap() -> None:
     assert FibonacciBackoffStrategy().calculate_backoff(19) == 6765
 
 
-@pytest.mark.parametrize(
+@each_row(
     "make",
     [
         ExponentialBackoffStrategy,
@@ -114,8 +114,8 @@ def test_should_retry_counts_retries_from_zero() -> None:
 # Jitter and cap (P3).
 
 
-@pytest.mark.parametrize(
-    ("jitter", "low", "high"),
+@each_row(
+    "jitter, low, high",
     [
         (0.2, 80.0, 120.0),
         (1.0, 0.0, 200.0),
@@ -135,8 +135,8 @@ def test_each_jitter_draws_from_its_window(jitter: Jitter, low: float, high: flo
     assert strategy.get_backoff_with_jitter(0, highest) == pytest.approx(high)
 
 
-@pytest.mark.parametrize(
-    ("jitter", "low"),
+@each_row(
+    "jitter, low",
     [(0.2, 240.0), (1.0, 0.0), ("30s", 270.0), ("full", 0.0), ("equal", 150.0), ("none", 300.0)],
 )
 def test_at_the_cap_the_window_is_cut_and_not_the_delays(jitter: Jitter, low: float) -> None:
@@ -145,8 +145,8 @@ def test_at_the_cap_the_window_is_cut_and_not_the_delays(jitter: Jitter, low: fl
     assert strategy.get_backoff_with_jitter(40, highest) == pytest.approx(300.0)
 
 
-@pytest.mark.parametrize("jitter", SPREADING)
-@pytest.mark.parametrize("attempt", [20, *HUGE])
+@each_row("jitter", SPREADING)
+@each_row("attempt", [20, *HUGE])
 def test_delays_still_spread_at_the_cap(jitter: Jitter, attempt: int) -> None:
     """A thousand jobs that reached the cap must not come back in the same second."""
     rand = random.Random(1).random
@@ -201,8 +201,8 @@ def test_the_random_source_can_be_given() -> None:
 # They are values (P2).
 
 
-@pytest.mark.parametrize(
-    ("make", "keywords"),
+@each_row(
+    "make, keywords",
     [
         (ExponentialBackoffStrategy, {"base": -1}),
         (ExponentialBackoffStrategy, {"base": math.nan}),
@@ -233,8 +233,8 @@ def test_a_strategy_that_cannot_work_is_refused_when_it_is_made(
         make(**keywords)
 
 
-@pytest.mark.parametrize("make", [exponential, linear, constant, fibonacci])
-@pytest.mark.parametrize("jitter", ["decorrelated", True, -0.5])
+@each_row("make", [exponential, linear, constant, fibonacci])
+@each_row("jitter", ["decorrelated", True, -0.5])
 def test_a_wrong_jitter_lists_the_right_ones(
     make: Callable[..., RetryStrategy], jitter: object
 ) -> None:
@@ -315,15 +315,15 @@ def test_a_jitter_factor_below_0_means_no_jitter() -> None:
     assert strategy.jitter_factor == -0.3
 
 
-@pytest.mark.parametrize("hook", ["apply_jitter", "_apply_jitter"])
+@each_row("hook", ["apply_jitter", "_apply_jitter"])
 def test_the_cap_holds_for_a_users_own_jitter(hook: str) -> None:
     kind = type("Long", (Squares,), {hook: lambda _, seconds: seconds + 1000})
     assert kind().get_backoff_with_jitter(1) == 300.0
     assert delay_after(kind(), 1, lowest) == 300.0
 
 
-@pytest.mark.parametrize(
-    ("strategy", "expected"),
+@each_row(
+    "strategy, expected",
     [
         (OwnBackoff(), 9.0),
         (OwnJitter(), 4.5),
@@ -331,7 +331,6 @@ def test_the_cap_holds_for_a_users_own_jitter(hook: str) -> None:
         (OldOwnJitter(), 4.25),
         (PrivateJitter(jitter_factor=-1), 4.25),
     ],
-    ids=["own backoff", "own jitter and backoff", "own jitter", "without a source", "private"],
 )
 def test_a_users_own_jitter_is_called_as_it_was_written(
     strategy: RetryStrategy, expected: float
@@ -340,8 +339,8 @@ def test_a_users_own_jitter_is_called_as_it_was_written(
     assert strategy.get_backoff_with_jitter(2) == expected
 
 
-@pytest.mark.parametrize(
-    ("answer", "delay"),
+@each_row(
+    "answer, delay",
     [(math.nan, 300.0), (math.inf, 300.0), (-5.0, 0.0), (-math.inf, 0.0), (1e300, 300.0), (3, 3.0)],
 )
 def test_whatever_a_users_strategy_answers_the_delay_is_usable(answer: float, delay: float) -> None:

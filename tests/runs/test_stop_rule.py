@@ -11,6 +11,7 @@ from redrive.errors import UsageError
 from redrive.runs import rules, run_records
 from redrive.runs.run_records import Counts, Run, Spec
 from redrive.stores.contract import Members
+from tablekit import each_row
 
 NOW = 1000.0
 
@@ -43,7 +44,7 @@ STOPS: list[tuple[str, int, bool, int, int, int, int, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize("row", STOPS, ids=lambda row: str(row[:-1]))
+@each_row("row", STOPS)
 def test_when_a_run_stops(row: tuple[str, int, bool, int, int, int, int, int, str]) -> None:
     stop_on, canary, passed, released, succeeded, failed, working, waiting, why = row
     run = make_run(released=released, passed=passed, stop_on=stop_on, canary=canary)
@@ -51,8 +52,8 @@ def test_when_a_run_stops(row: tuple[str, int, bool, int, int, int, int, int, st
     assert rules.stops(run, counts) == why
 
 
-@pytest.mark.parametrize(
-    ("spec", "counts", "why"),
+@each_row(
+    "spec, counts, why",
     [
         ({"canary": 3}, Counts(waiting=9, working=3, failing=1, succeeded=0), ""),
         ({"canary": 3}, Counts(waiting=9, working=1, failing=1, succeeded=2), "1 of 3 canary jobs"),
@@ -71,8 +72,8 @@ def test_a_failed_first_attempt_counts_before_its_retries_are_over(
     assert bool(found) == bool(why)
 
 
-@pytest.mark.parametrize(
-    ("spec", "released", "passed", "counts", "number"),
+@each_row(
+    "spec, released, passed, counts, number",
     [
         ({}, 0, False, Counts(waiting=5000), 1000),
         ({}, 0, False, Counts(waiting=7), 7),
@@ -122,9 +123,7 @@ def test_a_slow_rate_lets_one_go_and_then_waits() -> None:
     assert rules.due(run, Counts(waiting=8), NOW + 8.5)[1] == [1.5]
 
 
-@pytest.mark.parametrize(
-    ("passed", "speed"), [(0, 2), (9, 2), (10, 4), (25, 8), (30, 16), (40, 20), (9999, 20)]
-)
+@each_row("passed, speed", [(0, 2), (9, 2), (10, 4), (25, 8), (30, 16), (40, 20), (9999, 20)])
 def test_a_ramp_doubles_up_to_the_rate(passed: float, speed: float) -> None:
     assert rules.speed(Spec(ramp=True), 20.0, passed) == speed
     assert rules.speed(Spec(), 20.0, passed) == 20
@@ -152,21 +151,21 @@ def test_the_parts_of_a_run_add_up_to_what_was_frozen() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "rate"),
+@each_row(
+    "text, rate",
     [("20/s", 20.0), ("30/m", 0.5), ("36/h", 0.01), ("2.5", 2.5), (" 5 / s ", 5.0), (7, 7.0)],
 )
 def test_rates_as_people_write_them(text: float | str, rate: float) -> None:
     assert rules.rate_of(text) == pytest.approx(rate)
 
 
-@pytest.mark.parametrize("text", ["", "0/s", "fast", "20/d", "-1", "1e9/s", "nan"])
+@each_row("text", ["", "0/s", "fast", "20/d", "-1", "1e9/s", "nan"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="20/s"):
         rules.rate_of(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         {"stop_on": "ten"},
@@ -184,12 +183,12 @@ def test_a_spec_that_would_not_do_what_it_seems_to_is_refused(said: dict[str, ob
         rules.spec_of(**{"ramp": False, "stop_on": "", **said})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [12, "12", "R12", "r12", make_run()])
+@each_row("value", [12, "12", "R12", "r12", make_run()])
 def test_a_run_is_named_in_several_ways(value: int | str | Run) -> None:
     assert run_records.number_of(value) == 12
 
 
-@pytest.mark.parametrize("value", ["", "R", "G12", "R1.5", "R-1", "Ⅻ"])
+@each_row("value", ["", "R", "G12", "R1.5", "R-1", "Ⅻ"])
 def test_what_names_no_run_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match="R1"):
         run_records.number_of(value)
@@ -207,6 +206,6 @@ def test_a_run_is_read_back_as_it_was_written() -> None:
     assert run_records.read(run_records.written(run)) == run
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"number": 1}', '{"counts": 7}', "{"])
+@each_row("text", ["", "[]", "{}", "null", '{"number": 1}', '{"counts": 7}', "{"])
 def test_a_note_that_nobody_can_read_is_no_run(text: str) -> None:
     assert run_records.read(text) is None

@@ -18,6 +18,7 @@ from redrive.stores._codec import (
     job_from_dict,
     record_to_dict,
 )
+from tablekit import each_row
 
 WHOLE = Failure(
     category=Category.RATE_LIMIT,
@@ -36,10 +37,10 @@ WHOLE = Failure(
 )
 
 
-@pytest.mark.parametrize("worker", ["host:7", 'a "quoted"\\name\n', "häuschen \u2028", ""])
-@pytest.mark.parametrize("duration", [0.0, 1e-06, 12, 1e22])
-@pytest.mark.parametrize("failure", [None, make_failure()])
-@pytest.mark.parametrize(("provider", "release"), [(None, None), ("claude", 'r "1"\n')])
+@each_row("worker", ["host:7", 'a "quoted"\\name\n', "häuschen \u2028", ""])
+@each_row("duration", [0.0, 1e-06, 12, 1e22])
+@each_row("failure", [None, make_failure()])
+@each_row("provider, release", [(None, None), ("claude", 'r "1"\n')])
 def test_an_attempt_is_written_alike_whichever_way(
     worker: str, duration: float, failure: Failure | None, provider: str | None, release: str | None
 ) -> None:
@@ -60,20 +61,20 @@ def test_an_attempt_is_written_alike_whichever_way(
     assert attempt_from_dict(json.loads(text)) == attempt
 
 
-@pytest.mark.parametrize("failure", [WHOLE, Failure(category=Category.UNKNOWN), make_failure()])
+@each_row("failure", [WHOLE, Failure(category=Category.UNKNOWN), make_failure()])
 def test_a_failure_is_written_alike_whichever_way(failure: Failure) -> None:
     text = failure_to_json(failure)
     assert text == encode(record_to_dict(failure))
     assert failure_from_dict(json.loads(text)) == failure
 
 
-@pytest.mark.parametrize("category", ["of tomorrow", None])
+@each_row("category", ["of tomorrow", None])
 def test_a_category_of_a_newer_version_reads_as_unknown(category: str | None) -> None:
     assert failure_from_dict({"category": category}).category is Category.UNKNOWN
     assert failure_from_dict({}).category is Category.UNKNOWN
 
 
-@pytest.mark.parametrize(("started", "duration"), [(float("nan"), 0.0), (0.0, float("inf"))])
+@each_row("started, duration", [(float("nan"), 0.0), (0.0, float("inf"))])
 def test_a_time_that_json_cannot_say_is_never_written(started: float, duration: float) -> None:
     attempt = Attempt(
         ordinal=1,

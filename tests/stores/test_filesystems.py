@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from redrive.stores import _files
+from tablekit import each_row
 
 MOUNTS = """\
 21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -34,8 +35,8 @@ def mounts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_text", read)
 
 
-@pytest.mark.parametrize(
-    ("directory", "kind"),
+@each_row(
+    "directory, kind",
     [
         ("/", "ext4"),
         ("/var", "ext4"),
@@ -57,8 +58,8 @@ def test_the_nearest_and_latest_mount_says_what_a_directory_is_on(
     assert _files.filesystem_of(Path(directory)) == kind
 
 
-@pytest.mark.parametrize(
-    ("place", "warning"),
+@each_row(
+    "place, warning",
     [
         ("/mnt/share/jobs.db", "network file system (nfs4)"),
         ("/mnt/with space/jobs.db", "network file system (cifs)"),

@@ -21,6 +21,7 @@ from redrive.stores.group_codec import (
     group_to_json,
     people_json,
 )
+from tablekit import each_row
 
 BARE = GroupRecord(number=7, fingerprint="v1:a")
 WHOLE = GroupRecord(
@@ -45,7 +46,7 @@ WHOLE = GroupRecord(
 )
 
 
-@pytest.mark.parametrize("record", [BARE, WHOLE, replace(WHOLE, note="")])
+@each_row("record", [BARE, WHOLE, replace(WHOLE, note="")])
 def test_a_record_comes_back_equal(record: GroupRecord) -> None:
     columns = {name: getattr(record, name) for name in COLUMNS}
     assert group_from(columns, deaths_json(record), people_json(record)) == record
@@ -60,7 +61,7 @@ def test_every_field_is_kept_in_exactly_one_place() -> None:
     assert (deaths_json(BARE), people_json(BARE)) == (None, None)
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"since":"noon"}'])
+@each_row("text", ["[]", "{", '{"since":"noon"}'])
 def test_text_that_redrive_never_wrote_is_refused(text: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         group_from({"number": 7, "fingerprint": "f"}, text, None)

@@ -20,6 +20,7 @@ import pytest
 from redrive.stores import _wake
 from redrive.stores._wake import Hints, PairHintListener, SocketHintListener
 from redrive.stores.listening import HintListener
+from tablekit import each_row
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_a_directory_of_somebody_else_is_neither_used_nor_sent_to(
     listener.close()
 
 
-@pytest.mark.parametrize("where", ["missing", "x" * 100, "jobs.db/file"])
+@each_row("where", ["missing", "x" * 100, "jobs.db/file"])
 def test_where_there_can_be_no_socket_there_are_no_hints(
     where: str, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,7 +284,7 @@ def take(descriptor: int, path: Path) -> None:
     os.close(other)
 
 
-@pytest.mark.parametrize("pair", [True, False])
+@each_row("pair", [True, False])
 def test_a_file_that_got_the_number_of_our_ear_is_not_read_nor_closed(
     pair: bool, hints: Hints, theirs: Path
 ) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from modelkit import ARTICLE, CLAUDE, OPENAI, Desk, Model, Reply, check, desk_of
+from tablekit import each_row
 from workkit import until
 
 FAILING = [name for name in OPENAI if name != "ok"]
@@ -328,7 +329,7 @@ def test_r_articles_providers_that_recover_do_every_article_a_person_retries(des
     assert desk.app.run_due().succeeded == 3
 
 
-@pytest.mark.parametrize("name", ["articles", "sync"])
+@each_row("name", ["articles", "sync"])
 def test_without_its_library_an_example_says_so_and_spends_nothing(
     run_example: Callable[..., Any], tmp_path: Path, name: str
 ) -> None:

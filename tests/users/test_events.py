@@ -18,6 +18,7 @@ from redrive import GiveUp, RetryLater, Skip
 from redrive.contrib.event_stream import ResilientEventStream, get_resilient_stream
 from redrive.errors import UsageError
 from redrive.strategies import ConstantBackoffStrategy, ExponentialBackoffStrategy
+from tablekit import each_row
 
 
 def test_r_events_1_the_constructor_is_the_one_people_know() -> None:
@@ -95,7 +96,7 @@ def test_r_events_1_no_strategy_means_the_default_again(setting: Setting) -> Non
     assert stream.retry_strategy.base == 5
 
 
-@pytest.mark.parametrize("wrong", [{"max_retries": -1}, {"retry_strategy": 3}])
+@each_row("wrong", [{"max_retries": -1}, {"retry_strategy": 3}])
 def test_r_events_1_a_wrong_argument_is_refused(setting: Setting, wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         setting.stream(**wrong)
@@ -208,7 +209,7 @@ def test_r_events_2_a_coroutine_is_no_success(setting: Setting) -> None:
     assert setting.statuses() == ["pending", "dead_letter"] * 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"importance": 0},

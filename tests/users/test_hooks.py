@@ -13,6 +13,7 @@ import pytest
 from hookkit import CHANCES, DAY, HOOK, TOKEN, User
 from redrive import Category, State
 from redrive.contrib.formats import hooks
+from tablekit import each_row
 
 WINDOWS = [(30, 90), (90, 150), (210, 270), (450, 510)]
 
@@ -172,7 +173,7 @@ def test_r_hooks_3_anything_but_2xx_is_a_failure(user: User, status: int) -> Non
     assert len(user.api.seen) == 1, "a redirect was followed"
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204])
+@each_row("status", [200, 201, 202, 204])
 def test_r_hooks_3_every_2xx_is_a_success(user: User, status: int) -> None:
     user.api.script = [status]
     assert user.run(HOOK)

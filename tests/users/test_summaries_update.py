@@ -14,6 +14,7 @@ from kit import START, make_action, make_failure, make_settlement
 from redrive import Reason, State
 from redrive.jobs.job import Completed, Dead
 from summarykit import HANDLER, RETRY, VIEW, Service, role
+from tablekit import each_row
 
 OWN = {"n", "id", "key", "payload", "more", "action"}
 TIMES = {"at", "due", "updated"}
@@ -145,8 +146,8 @@ def test_r_summaries_7_the_articles_other_rows_stay_and_each_is_noticed(service:
     assert [action.target for action in service.app.desk.log.actions()] == ["dead"]
 
 
-@pytest.mark.parametrize(
-    ("change", "command"),
+@each_row(
+    "change, command",
     [
         (f"UPDATE {VIEW} SET retry_count = 0", "redrive retry job1"),
         (f"UPDATE {VIEW} SET status = 'pending', retry_count = 1", "redrive retry job1"),

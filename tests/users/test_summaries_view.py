@@ -20,6 +20,7 @@ from redrive.cli.views import error_of
 from redrive.errors import StoreReadOnly
 from redrive.stores.postgres import PostgresStore
 from summarykit import HANDLER, INIT, VIEW, Service, new_database
+from tablekit import each_row
 
 COLUMNS = [
     ("job_id", "text"),
@@ -174,8 +175,8 @@ def test_r_summaries_7_another_handler_is_refused_and_said(service: Service) -> 
     assert service.row("a1")["job_id"] == "j1"
 
 
-@pytest.mark.parametrize(
-    ("kind", "place", "rest", "words"),
+@each_row(
+    "kind, place, rest, words",
     [
         ("TABLE", "redrive.q", "(x int)", "redrive.q is a table already"),
         ("TABLE", "public.q", "(x int)", "public.q is a table already"),
@@ -206,7 +207,7 @@ def test_r_summaries_7_our_own_tables_are_not_for_the_taking(service: Service) -
     assert service.app.store.verify().ok
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["Queue", "a.b.c", "A.b", ".q", 'q"; DROP TABLE articles; --', "q q", "", "1q", "ü", "q" * 64],
 )
@@ -216,7 +217,7 @@ def test_r_summaries_7_a_name_that_needs_quotes_is_refused(service: Service, nam
     assert "cannot be a view's name" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["it's", "a b", "", "*"])
+@each_row("name", ["it's", "a b", "", "*"])
 def test_r_summaries_7_what_no_handler_is_called_is_refused(service: Service, name: str) -> None:
     result = service.run("init", "--view", "q", "--handler", name)
     assert result.exit_code == 2
@@ -283,8 +284,8 @@ def test_r_summaries_7_without_column_nothing_of_the_payload_is_shown(empty: str
     assert columns_of(empty, "redrive.q") == own
 
 
-@pytest.mark.parametrize(
-    ("column", "words"),
+@each_row(
+    "column, words",
     [
         ("article_id", "a column is written NAME=payload.FIELD"),
         ("a=created", "a column is written NAME=payload.FIELD"),
@@ -318,7 +319,7 @@ def test_r_summaries_7_the_view_of_another_store_is_not_taken(empty: str) -> Non
     assert "public.q is a view already" in result.stderr
 
 
-@pytest.mark.parametrize("url", ["x.db", "sqlite:x.db", "jsonl:x.jsonl", "memory:"])
+@each_row("url", ["x.db", "sqlite:x.db", "jsonl:x.jsonl", "memory:"])
 def test_r_summaries_7_other_stores_have_no_views_and_none_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
@@ -329,7 +330,7 @@ def test_r_summaries_7_other_stores_have_no_views_and_none_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [["--view", "q"], ["--handler", HANDLER]])
+@each_row("words", [["--view", "q"], ["--handler", HANDLER]])
 def test_r_summaries_7_view_and_handler_go_together(service: Service, words: list[str]) -> None:
     result = service.run("init", *words)
     assert result.exit_code == 2

@@ -21,6 +21,7 @@ from redrive.alerts import webhook
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DOUBLING = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]
@@ -163,7 +164,7 @@ def test_r_sync_1_a_rate_limit_that_asks_for_longer_gets_it(user: User) -> None:
     assert all(45 <= wait <= 50 for wait in waits(user.die("s-1", Answered(429, after=45))))
 
 
-@pytest.mark.parametrize("status", [400, 401, 403])
+@each_row("status", [400, 401, 403])
 def test_r_sync_1_a_refusal_has_no_retry(user: User, status: int) -> None:
     dead = user.die("s-1", Answered(status))
     assert (dead.state, dead.reason, dead.attempts) == ("dead", "permanent", 1)

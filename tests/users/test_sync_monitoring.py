@@ -19,6 +19,7 @@ import pytest
 
 from logfilterkit import Filter, entry_of, extracted, value_of
 from redrive.delivery import signing
+from tablekit import each_row
 from workkit import until
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +37,8 @@ class Client:
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "matches"),
+@each_row(
+    "text, matches",
     [
         ("severity>=WARNING", True),
         ("severity>ERROR", False),

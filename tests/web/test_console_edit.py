@@ -11,6 +11,7 @@ import pytest
 from consolekit import REVEAL, Visitor
 from redrive import Redrive
 from shopkit import dead_letter, name
+from tablekit import each_row
 from webkit import ACT, READ
 
 BIG = 1970670598291982290
@@ -113,8 +114,8 @@ def test_who_comes_second_sees_both_texts_and_nothing_is_lost(stored: Redrive) -
     assert "hunter2222" in stored.get(name(70)).payload
 
 
-@pytest.mark.parametrize(
-    ("text", "status", "why"),
+@each_row(
+    "text, status, why",
     [
         ("{", 400, "JSON"),
         ('{"to": "•••"}', 400, "something else was shown"),

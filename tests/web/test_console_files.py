@@ -9,8 +9,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from consolekit import Visitor
 from redrive import Redrive
 from redrive.web.console.render import FOLDER as TEMPLATES
@@ -18,6 +16,7 @@ from redrive.web.console.render import STATIC, assets
 from redrive.web.console.requests import FORMS
 from redrive.web.console.texts import FOLDER as TEXTS
 from redrive.web.console.texts import language_of, texts
+from tablekit import each_row
 
 PAGES = sorted(TEMPLATES.rglob("*.html"))
 _KEY = re.compile(r'\bt\(\s*"([^"]+)"(\s*[~)]|\s*,| if)')
@@ -63,7 +62,7 @@ def test_the_script_uses_nothing_that_the_policy_forbids() -> None:
     assert not re.search(r"\beval\(|new Function|innerHTML|document\.write|\.style\b", script)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@each_row("page", PAGES)
 def test_a_template_has_nothing_inline_and_no_bare_text(page: Path) -> None:
     source = page.read_text("utf-8")
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|hx-on|hx-vals=.js|javascript:", source)
@@ -125,8 +124,8 @@ def test_the_language_is_that_of_the_browser_if_there_is_one() -> None:
     assert texts("en")("badge.driven", run="<b>") == "&lt;b&gt; retries it"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
+@each_row(
+    "seconds, shown",
     [
         (0, "0 s"),
         (0.4, "< 1 s"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from consolekit import REVEAL, Page, Visitor
 from redrive import Redrive
 from redrive.testing import ManualClock
 from shopkit import dead_letter, name
+from tablekit import each_row
 
 
 def later(app: Redrive) -> None:
@@ -18,9 +17,7 @@ def later(app: Redrive) -> None:
     clock.advance(1)
 
 
-@pytest.mark.parametrize(
-    ("verb", "state"), [("retry", "pending"), ("resolve", "resolved"), ("discard", "resolved")]
-)
+@each_row("verb, state", [("retry", "pending"), ("resolve", "resolved"), ("discard", "resolved")])
 def test_one_job_is_changed_at_once_and_can_be_undone(app: Redrive, verb: str, state: str) -> None:
     visitor = Visitor(app)
     one = {"one": f"{verb} {name(1)}", "reason": "by hand", "back": "/jobs?q=state:dead"}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from redrive import Redrive
 from redrive.desk.documents import action_document, group_document, job_document
 from shopkit import name
+from tablekit import each_row
 from webkit import Web
 
 MAIL = {"handler": "mail.send", "payload": {"to": "ada"}}
@@ -67,7 +66,7 @@ def test_a_page_is_found_by_words(web: Web) -> None:
     assert len(web.get("/api/v1/jobs")["jobs"]) == 7
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query", ["limit=201", "limit=0", "limit=x", "state=dead", "q=a&q=b", "q=nonsense:x", "q=%ff"]
 )
 def test_a_query_that_is_not_understood_is_refused(web: Web, query: str) -> None:

@@ -14,6 +14,7 @@ from redrive import Reason, Redrive, State
 from redrive.errors import StoreForeign
 from redrive.stores import open_store
 from stores.contract.kinds import KINDS, Kind, Place
+from tablekit import each_row
 from webkit import Web
 
 
@@ -49,7 +50,7 @@ def test_from_submit_to_a_run(place: Place) -> None:
     assert [action["verb"] for action in actions] == ["mark", "retry", "edit", "submit"]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+@each_row("kind", ["sqlite", "jsonl"])
 def test_a_store_of_another_version_is_refused_where_it_is_mounted(
     kind: str, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from stores.contract.verbs import (
     get,
     history,
 )
+from tablekit import each_row
 
 
 def whole_job() -> Job:
@@ -191,7 +192,7 @@ def test_a_key_stands_for_its_job_in_every_state(store: Store, state: State) -> 
         store.add([make_job("c", key="k", payload='{"x":2}')])
 
 
-@pytest.mark.parametrize("other", ['{"x":2}', '{"x":"1"}', '{"x":1,"y":null}', "{}", '{"x":[1]}'])
+@each_row("other", ['{"x":2}', '{"x":"1"}', '{"x":1,"y":null}', "{}", '{"x":[1]}'])
 def test_the_same_key_and_another_payload_is_a_conflict_and_nothing_is_stored(
     store: Store, other: str
 ) -> None:

@@ -27,6 +27,7 @@ from stores.contract.verbs import (
     move,
     settle,
 )
+from tablekit import each_row
 
 FINISHED: dict[str, Any] = {"state": State.DEAD, "reason": Reason.EXHAUSTED, "finished": START}
 
@@ -39,7 +40,7 @@ def test_get_gives_the_job_with_its_history(store: Store) -> None:
     assert job.is_new
 
 
-@pytest.mark.parametrize("job_id", ["nobody", "", "%", "a%", "A", "a ", "'", "a\x00", "é"])
+@each_row("job_id", ["nobody", "", "%", "a%", "A", "a ", "'", "a\x00", "é"])
 def test_get_of_an_unknown_id_is_none(store: Store, job_id: str) -> None:
     add_one(store, "a")
     assert store.get(job_id) is None
@@ -163,7 +164,7 @@ def test_every_part_of_a_query_must_hold(
     assert found(store, **query) == (everyone if expected == "all" else expected)
 
 
-@pytest.mark.parametrize("text", ["zoë", "ZOË", "Zoë"])
+@each_row("text", ["zoë", "ZOË", "Zoë"])
 def test_letter_case_is_set_aside_beyond_ascii_too(store: Store, text: str) -> None:
     fill(store)
     assert found(store, text=text) == ["ab1"]
@@ -209,10 +210,8 @@ def pages(store: Store, limit: int, **query: Any) -> list[list[str]]:
             return result
 
 
-@pytest.mark.parametrize("by_change", [False, True])
-@pytest.mark.parametrize(
-    ("limit", "sizes"), [(1, [1] * 6), (2, [2, 2, 2]), (4, [4, 2]), (6, [6]), (100, [6])]
-)
+@each_row("by_change", [False, True])
+@each_row("limit, sizes", [(1, [1] * 6), (2, [2, 2, 2]), (4, [4, 2]), (6, [6]), (100, [6])])
 def test_pages_cover_everything_once_and_the_last_has_no_cursor(
     store: Store, by_change: bool, limit: int, sizes: list[int]
 ) -> None:
@@ -222,7 +221,7 @@ def test_pages_cover_everything_once_and_the_last_has_no_cursor(
     assert [each for page in read for each in page] == found(store, by_change=by_change)
 
 
-@pytest.mark.parametrize("by_change", [False, True])
+@each_row("by_change", [False, True])
 def test_pages_cover_jobs_of_one_and_the_same_moment(store: Store, by_change: bool) -> None:
     add(store, *(make_job(f"j{n:02d}", created=START) for n in range(23)))
     read = [each for page in pages(store, 5, by_change=by_change) for each in page]
@@ -261,8 +260,8 @@ def test_a_page_read_again_is_the_same(store: Store) -> None:
     assert find(store, limit=2, cursor=cursor) == find(store, limit=2, cursor=cursor)
 
 
-@pytest.mark.parametrize("by_change", [False, True])
-@pytest.mark.parametrize(
+@each_row("by_change", [False, True])
+@each_row(
     "cursor",
     ["nonsense", "1", "0:0", "'; --", "é", "W10", "bnVsbA==", "[]", "{}", "9" * 400, "cx:y", "c"],
 )

@@ -14,6 +14,7 @@ from redrive.stores.note_verbs import Note
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import bring_to, move
+from tablekit import each_row
 
 
 def write(store: Store, name: str, value: str | None, **options: object) -> Note:
@@ -103,7 +104,7 @@ def test_notes_are_listed_by_prefix_and_name(store: Store) -> None:
     assert len(every) == 7
 
 
-@pytest.mark.parametrize("value", ["", "{}", "é\u2028\x85\x1c'\"\\", "x" * 5000, "a\nb\r\n"])
+@each_row("value", ["", "{}", "é\u2028\x85\x1c'\"\\", "x" * 5000, "a\nb\r\n"])
 def test_the_value_is_kept_letter_for_letter(store: Store, value: str) -> None:
     write(store, "n", value, durable=True)
     assert store.notes()[0].value == value

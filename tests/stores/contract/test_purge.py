@@ -22,11 +22,12 @@ from stores.contract.verbs import (
     move,
     settle,
 )
+from tablekit import each_row
 
 FINISHED = [State.COMPLETED, State.DEAD, State.RESOLVED]
 
 
-@pytest.mark.parametrize("state", FINISHED)
+@each_row("state", FINISHED)
 def test_only_what_finished_strictly_longer_ago_goes(
     store: Store, clock: ManualClock, state: State
 ) -> None:
@@ -40,7 +41,7 @@ def test_only_what_finished_strictly_longer_ago_goes(
     assert store.purge([rule]) == []
 
 
-@pytest.mark.parametrize("state", [State.PENDING, State.RUNNING])
+@each_row("state", [State.PENDING, State.RUNNING])
 def test_what_still_has_to_run_is_never_purged(
     store: Store, clock: ManualClock, state: State
 ) -> None:

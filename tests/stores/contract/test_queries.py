@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from redrive.jobs.job import TERMINAL, Category, Job, Reason, State
 from redrive.stores.contract import Query, Store
 from stores.contract.kinds import Place
 from stores.contract.verbs import find
+from tablekit import each_row
 
 REASONS = {
     State.COMPLETED: Reason.DONE,
@@ -115,7 +115,7 @@ def fill(store: Store) -> list[Job]:
     return sorted((job for job in jobs if job is not None), key=lambda job: job.id, reverse=True)
 
 
-@pytest.mark.parametrize("paged", [False, True], ids=["one page", "all pages"])
+@each_row("paged", [False, True])
 def test_any_query_finds_what_a_look_at_every_job_finds(place: Place, paged: bool) -> None:
     store = place.open()
     jobs = fill(store)

@@ -191,13 +191,6 @@ def test_a_word_that_is_no_job_is_always_answered_alike(shop: Shop, command: str
         assert text == said["z"].replace("'z'", repr(word))
 
 
-def test_several_missing_jobs_are_named(shop: Shop) -> None:
-    words = [f"ZZZZ{number}" for number in range(7)]
-    error = shop.run("retry", *words, "--yes").stderr
-    assert error.startswith("error: none of these 7 jobs exists: 'ZZZZ0', ")
-    assert "'ZZZZ4' …" in error
-
-
 def test_an_ambiguous_beginning_lists_the_jobs_it_may_mean(shop: Shop) -> None:
     for command in ("list", "retry", "show"):
         result = shop.run(command, "01J9ZQ4B")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # what runs jobs is loaded only by commands that act
     from redrive.desk.desk import Desk
     from redrive.desk.jobs import Scope
     from redrive.jobs.clock import Clock
-    from redrive.policies.policy import Keep
 
 REPORT_EVERY = 10.0  # seconds between two lines of progress, where no bar can be shown
 
@@ -73,15 +72,13 @@ class Cli:
             yield app.desk
 
     @contextmanager
-    def opened(
-        self, *, create: bool = False, read_only: bool = False, keep: Keep | None = None
-    ) -> Generator[Redrive]:
+    def opened(self, *, create: bool = False, read_only: bool = False) -> Generator[Redrive]:
         """Open the store as an app, and close it at the end."""
         warn_on_stderr(logging.INFO if self.verbose else logging.WARNING)
         from redrive.app import Redrive  # noqa: PLC0415
 
         url = self._url()
-        app = Redrive(url, create=create, read_only=read_only, clock=self.clock, keep=keep)
+        app = Redrive(url, create=create, read_only=read_only, clock=self.clock)
         with app:
             app.store.now()  # opened here and now, so that its errors come before any output
             yield app

@@ -43,7 +43,6 @@ _MARK = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?):([0-9]{1,15})")
 _SLACK = 1.0  # seconds by which clocks may differ, and a store may find more jobs than an age means
 _NOW = 0.1  # seconds that a worker may need to store the end of an attempt
 _PAGE = 1000
-_NAMED = 5  # how many unknown ids an error names
 
 Left = list[tuple[str, str]]
 """Jobs that are left out: the id of each (empty if it is not known), and why."""
@@ -173,7 +172,7 @@ def plan(
             if found.at < job.updated < soon:  # between the clock's reading and the look
                 found.at = job.updated
     if found.left and not found.ids and all(why == MISSING for _, why in found.left):
-        raise JobNotFound(_unknown([job_id for job_id, _ in found.left]))
+        raise JobNotFound(no_job(found.left[0][0]))
     found.samples = desk.jobs.with_history(found.ids[:SAMPLES])
     found.waits = waits.of_lanes(desk, found.lanes) if verb == "retry" and found.ids else []
     return found
@@ -365,10 +364,3 @@ def _was_in(job: Job, states: frozenset[State], at: float) -> bool:
     life = after[0].life if after else job.redrives
     was_closed = life > (job.history[before - 1].life if before else 0)
     return bool(states & ({State.DEAD, State.RESOLVED} if was_closed else {State.PENDING}))
-
-
-def _unknown(ids: list[str]) -> str:
-    if len(ids) == 1:
-        return no_job(ids[0])
-    names = ", ".join(repr(job_id) for job_id in ids[:_NAMED]) + (" …" if len(ids) > _NAMED else "")
-    return f"none of these {len(ids)} jobs exists: {names}"

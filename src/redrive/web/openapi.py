@@ -14,8 +14,8 @@ from redrive.web.messages import END, Problem
 
 _ABOUT = (
     "Redrive keeps work that failed. Every change is a POST with a JSON object, and is recorded in the "
-    "audit log under the token's name. Actions on many jobs need a plan: it freezes the set of "
-    "jobs, and is carried out when you confirm the number of jobs. Errors are problem documents (RFC 9457). Times are "
+    "audit log under the token's name. Actions on many jobs need a plan "
+    "(dry_run), which is carried out when you send its as_of and the number of jobs. Errors are problem documents (RFC 9457). Times are "
     "ISO 8601, UTC."
 )
 

@@ -197,11 +197,10 @@ def carry_out(
         typed = "nothing" if confirm is None else confirm
         msg = f"confirm must be {planned}, the number of eligible jobs; found {typed}"
         raise Refused(f"{msg}; nothing was changed")
+    if planned is None and not read(targets, Filters()).ids:
+        raise UsageError("as_of is missing: make a plan first, which answers with it")
     found = plan(desk, verb, targets, as_of=as_of, as_run=is_run)
-    if planned is None:
-        planned = len(found.ids)
-        if not found.selection.ids:
-            raise UsageError("as_of is missing: make a plan first, which answers with it")
+    planned = len(found.ids) if planned is None else planned
     if not planned:
         raise Refused(found.refusal)
     if len(found.ids) > planned:

@@ -158,10 +158,10 @@ class Server:
             path=path,
             text=text,
         )
-        words = text or asked.get("q")
+        words = all(one.searches for one in given) and (text or asked.get("q"))
         return _response(route, await self._done(route, partial(route.does, call, *given), words))
 
-    async def _done(self, route: Route, do: Do, words: str | None) -> Document | Reply:
+    async def _done(self, route: Route, do: Do, words: str | bool | None) -> Document | Reply:
         if route.at_once:
             return do()
         if route.searches and words:

@@ -215,6 +215,8 @@ class Console:
     ) -> Response:
         """Check who asks, and answer; what goes wrong is a page, too."""
         form = await form_of(request) if request.method == "POST" else None
+        if form and address_of(request) == ACT and "as_of" not in form:
+            search = ""  # one job, which does not wait for a search
         return await self._run(partial(self._checked, request, form, does, right), search)
 
     def _checked(

@@ -1,26 +1,47 @@
-"""Retry, resolve, discard and reopen on pages: the plan of an action, and what became of its jobs."""
+"""What people do on pages: the plan of an action and what became of its jobs, and editing a payload.
+
+Nothing is saved that was not shown as a difference before. Somebody else's edit in between is shown
+beside the text, which is kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import sha256
 from shlex import quote
-from typing import NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
+from urllib.parse import quote_plus
 
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
+from redrive.desk.edits import difference, is_unchanged
+from redrive.desk.jobs import Editable
 from redrive.desk.plan import Plan, Verb, left_document
 from redrive.desk.shapes import Done
-from redrive.errors import RedriveError, StoreError
+from redrive.errors import RedriveError, Refused, StoreError
 from redrive.web import api
 from redrive.web.call import Problem, problem_of
 from redrive.web.console.pages import Data, job
 from redrive.web.console.requests import Visit, back_of, body_of
-from redrive.web.messages import Act
-from redrive.web.reads import checked
+from redrive.web.console.shown import coloured
+from redrive.web.messages import Act, Why
+from redrive.web.reads import LARGEST, checked
 
 TYPED = 100  # a plan for more jobs is confirmed by typing their number
+_ROOM = 20_000  # bytes of a form beside the payload
+_AROUND = 3
+_KINDS = {"+": "add", "-": "del", "@": "dim"}
 _USUAL = {"canary": "3", "rate": "20/s", "ramp": "true", "stop_on": "5%"}
+
+
+class EditForm(Why, kw_only=True):
+    """A text for a payload, how often the job had been edited, and which text was shown as a difference."""
+
+    payload: str = ""
+    edits: Annotated[int, Meta(ge=0)]
+    then: Literal["preview", "save", "retry"] = "preview"
+    seen: Annotated[str, Meta(max_length=64)] = ""
 
 
 class Outcome(NamedTuple):
@@ -97,6 +118,80 @@ def _already_done(visit: Visit, handlers: Mapping[str, int]) -> dict[str, bool |
     registry = visit.app.submitter.registry
     known = {name: registry.get(name) for name in handlers}
     return {name: None if e is None else e.already_done is not None for name, e in known.items()}
+
+
+def edit(visit: Visit) -> Data:
+    """Return the payload of a job for an editor."""
+    shown = visit.desk.jobs.editable(visit.path["job"])
+    return _edit_data(shown, shown.payload)
+
+
+def save(visit: Visit) -> Outcome:
+    """Show what a text changes, or save it if that was shown."""
+    fields = {n: v for n, v in (visit.form or {}).items() if v and n not in {"csrf", "back"}}
+    form = checked(fields, EditForm, "form", strict=False)
+    text = form.payload.replace("\r\n", "\n")
+    jobs = visit.desk.jobs
+    shown = jobs.editable(visit.path["job"])
+    if shown.job.edits != form.edits:
+        return _conflict(visit, form, text)
+    try:
+        after = jobs.preview_edit(shown.job.id, text, expected=form.edits, taker=jobs)
+        if is_unchanged(text, shown.payload, shown.job.payload):
+            raise Problem(400, "unchanged", visit.texts("edit.unchanged"))
+        if form.then == "preview" or form.seen != _digest(text):
+            lines = difference(shown.job.payload, after, around=_AROUND)[2:]
+            more = {"lines": [(_KINDS.get(line[:1], ""), line) for line in lines]}
+            return Outcome(
+                visit, "edit.html", _edit_data(shown, text, form, seen=_digest(text), **more)
+            )
+        job_id, reason, actor = visit.path["job"], form.reason, visit.actor
+        visit.desk.edit(job_id, text, expected=form.edits, reason=reason, actor=actor)
+        if form.then == "retry":
+            visit.desk.carry_out("retry", job_id, reason=reason, actor=actor)
+        visit.shared.clear()
+        notice = "edit" if form.then == "save" else "edit_retry"
+        return Outcome(visit, to=f"/jobs/{job_id}", notice=notice)
+    except (Problem, RedriveError) as error:
+        if isinstance(error, StoreError):
+            raise
+        if isinstance(error, Refused) and jobs.get(shown.job.id).edits != form.edits:
+            return _conflict(visit, form, text)
+        problem = as_problem(error)
+        data = _edit_data(shown, text, form, refused=problem.detail)
+        return Outcome(visit, "edit.html", data, problem.status)
+
+
+def _conflict(visit: Visit, form: EditForm, text: str) -> Outcome:
+    """Show the text of somebody else, who was first, beside the person's own."""
+    theirs = visit.desk.jobs.editable(visit.path["job"])
+    done = visit.desk.log.actions(limit=1, verb="edit", target=theirs.job.id)
+    by = done[0] if done else None
+    data = _edit_data(theirs, text, form, theirs=coloured(theirs.payload), by=by)
+    return Outcome(visit, "edit.html", data, 409)
+
+
+def _edit_data(shown: Editable, text: str, form: EditForm | None = None, **more: Any) -> Data:
+    job = shown.job
+    return {
+        "here": "jobs",
+        "line": f"redrive edit {job.id}",
+        "job": job,
+        "text": text,
+        "rows": min(max(text.count("\n") + 3, 12), 40),
+        "fits": len(quote_plus(shown.payload)) + _ROOM < LARGEST,
+        "reason": form.reason if form else "",
+        "lines": None,
+        "seen": "",
+        "theirs": None,
+        "by": None,
+        "refused": "",
+        **more,
+    }
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def as_problem(error: Problem | RedriveError) -> Problem:

@@ -22,7 +22,7 @@ from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
 from redrive.web.auth import Tokens
 from redrive.web.call import Problem
-from redrive.web.console import acting, edit, pages, render
+from redrive.web.console import acting, pages, render
 from redrive.web.console.acting import Outcome, as_problem
 from redrive.web.console.pages import Data, Page
 from redrive.web.console.requests import (
@@ -62,7 +62,7 @@ PAGES: tuple[Page, ...] = (
     Page("/groups/{group}", pages.group, refreshes=True),
     Page("/jobs", pages.jobs, JobSearch, searches=True),
     Page("/jobs/{job}", pages.job),
-    Page("/jobs/{job}/edit", edit.edit, right="act"),
+    Page("/jobs/{job}/edit", acting.edit, right="act"),
     Page("/runs", pages.runs, refreshes=True),
     Page("/runs/{run}", pages.run, refreshes=True),
     Page("/activity", pages.activity, pages.Activity),
@@ -97,10 +97,10 @@ class Console:
             "/sign-out": {"POST": self._sign_out},
             "/language": {"POST": self._language},
             "/jobs/{job}/reveal": {"POST": self._reveal},
-            "/jobs/{job}/edit": {"POST": self._edit},
+            "/jobs/{job}/edit": {"POST": partial(self._act, acting.save, "")},
             "/activity/export": {"GET": self._export},
-            "/plans": {"POST": partial(self._act, acting.plan)},
-            ACT: {"POST": partial(self._act, acting.act)},
+            "/plans": {"POST": partial(self._act, acting.plan, "plan")},
+            ACT: {"POST": partial(self._act, acting.act, "plan")},
         }
         for page in PAGES:
             found.setdefault(page.path, {})["GET"] = partial(self._page, page)
@@ -151,16 +151,18 @@ class Console:
 
         return await self._answer(request, does, right=form.route.right)
 
-    async def _act(self, act: Callable[[Visit], Outcome], request: HttpRequest) -> Response:
+    async def _act(
+        self, act: Callable[[Visit], Outcome], search: Search, request: HttpRequest
+    ) -> Response:
         def does(visit: Visit) -> Response:
-            outcome = act(visit)
+            outcome = act(visit.of(request))
             if outcome.to:
                 names = {"job": outcome.job} if outcome.job else {}
                 return self._gone(visit, outcome.to, outcome.notice, names)
             data = outcome.data or {}
             return self._shown(outcome.visit, outcome.template, data, outcome.status)
 
-        return await self._answer(request, does, right="act", search="plan")
+        return await self._answer(request, does, right="act", search=search)
 
     async def _reveal(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
@@ -168,17 +170,6 @@ class Console:
             return self._shown(visit, "job.html", pages.job(visit, reveal=True))
 
         return await self._answer(request, does, right="reveal")
-
-    async def _edit(self, request: HttpRequest) -> Response:
-        def does(visit: Visit) -> Response:
-            visit = visit.of(request)
-            outcome = edit.save(visit)
-            if not outcome.notice:
-                return self._shown(visit, "edit.html", outcome.data, outcome.status)
-            self._shared.clear()
-            return self._gone(visit, f"/jobs/{visit.path['job']}", outcome.notice, {})
-
-        return await self._answer(request, does, right="act")
 
     async def _export(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:

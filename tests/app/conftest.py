@@ -1,4 +1,4 @@
-"""An app on each store of one host, with a clock that moves only when told to."""
+"""An app on a store, with a clock that moves only when told to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from redrive import Redrive
 from redrive.testing import ManualClock
 
-STORES = ["memory", "jsonl", "sqlite"]
-
 
 @pytest.fixture
 def clock() -> ManualClock:
@@ -19,13 +17,8 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=STORES)
-def app(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Redrive]:
+@pytest.fixture
+def app(tmp_path: Path, clock: ManualClock) -> Iterator[Redrive]:
     """An app on an empty store."""
-    url = {
-        "memory": "memory:",
-        "jsonl": f"jsonl:{tmp_path / 'jobs.jsonl'}",
-        "sqlite": str(tmp_path / "jobs.db"),
-    }[request.param]
-    with Redrive(url, clock=clock, actor="ada") as made:
+    with Redrive(tmp_path / "jobs.db", clock=clock, actor="ada") as made:
         yield made

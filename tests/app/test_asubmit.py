@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import os
 import random
 import threading
@@ -15,8 +14,7 @@ from typing import Any
 import pytest
 
 from redrive import Handler, Job, Redrive
-from redrive.errors import BadPayload, KeyConflict, StoreBusy, StoreFull, UsageError
-from redrive.stores.collector import MOST
+from redrive.errors import BadPayload, KeyConflict, StoreBusy, UsageError
 from tablekit import each_row
 
 
@@ -90,17 +88,6 @@ def test_a_crowd_shares_one_write_and_each_gets_its_own_job(
     assert numbers(app) == list(range(100))
 
 
-def test_a_great_crowd_is_divided(
-    app: Redrive, note: Handler[[int], None], adds: list[int]
-) -> None:
-    async def program() -> None:
-        await asyncio.gather(*(note.asubmit(n) for n in range(2 * MOST + 1)))
-
-    asyncio.run(program())
-    assert sorted(adds) == [1, MOST, MOST]
-    assert len(numbers(app)) == 2 * MOST + 1
-
-
 def test_an_app_can_be_closed_from_async_code(app: Redrive) -> None:
     note = app.handler("note")(lambda number: None)
 
@@ -111,42 +98,6 @@ def test_an_app_can_be_closed_from_async_code(app: Redrive) -> None:
 
     asyncio.run(use())
     assert app.desk.jobs.counts()[0].jobs == (1 if app.store.url == "memory:" else 2)
-
-
-def test_one_who_comes_alone_leaves_within_a_turn_of_the_loop(
-    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def program() -> None:
-        with closed_gate(app, monkeypatch) as there:
-            alone = asyncio.ensure_future(note.asubmit(1))
-            await turns(2)
-            assert there.acquire(timeout=30)  # with the loop standing still
-        await alone
-
-    asyncio.run(program())
-    assert numbers(app) == [1]
-
-
-def test_while_all_threads_are_busy_the_crowd_gathers_in_one_write(
-    app: Redrive,
-    note: Handler[[int], None],
-    adds: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def program() -> None:
-        with closed_gate(app, monkeypatch) as there:
-            waiting = []
-            for n in range(8):
-                waiting.append(asyncio.ensure_future(note.asubmit(n)))
-                await arrival(there)
-            for n in range(8, 20):
-                waiting.append(asyncio.ensure_future(note.asubmit(n)))
-                await turns(3)
-        await asyncio.gather(*waiting)
-
-    asyncio.run(program())
-    assert sorted(adds) == [1] * 8 + [12]
-    assert numbers(app) == list(range(20))
 
 
 def test_a_conflict_of_keys_is_the_error_of_that_one_only(
@@ -223,30 +174,6 @@ def test_a_store_that_takes_nothing_is_everybodys_error(
     assert numbers(app) == [20]
 
 
-@pytest.mark.parametrize("error", [KeyConflict("one of you"), StoreFull("for so many")])
-def test_a_store_that_is_lost_between_two_halves_fails_only_the_second(
-    app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    """Nobody is told that a job was not stored which was."""
-    real = app.store.add
-
-    def add(jobs: Sequence[Job], *, within: object = None) -> list[Job]:
-        if len(jobs) == 4:
-            raise error
-        if '{"number":3}' in {job.payload for job in jobs}:
-            raise StoreBusy("another program holds it")
-        return real(jobs, within=within)
-
-    async def program() -> None:
-        monkeypatch.setattr(app.store, "add", add)
-        calls = (note.asubmit(n) for n in range(4))
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(one) for one in answers] == [Job, Job, StoreBusy, StoreBusy]
-
-    asyncio.run(program())
-    assert numbers(app) == [0, 1]
-
-
 def test_cancelling_one_takes_nothing_from_the_others(
     app: Redrive, note: Handler[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,24 +192,6 @@ def test_cancelling_one_takes_nothing_from_the_others(
 
     asyncio.run(program())
     assert numbers(app) == [0, 1, 2]
-
-
-def test_one_cancelled_before_the_batch_has_left_is_not_stored(
-    app: Redrive, note: Handler[[int], None]
-) -> None:
-    async def program() -> None:
-        calls = [asyncio.ensure_future(note.asubmit(n)) for n in range(3)]
-        await asyncio.sleep(0)  # all have asked, the batch leaves in the next turn
-        calls[1].cancel()
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(one) for one in answers] == [Job, asyncio.CancelledError, Job]
-        alone = asyncio.ensure_future(note.asubmit(3))
-        await asyncio.sleep(0)
-        alone.cancel()
-        await turns(3)
-
-    asyncio.run(program())
-    assert numbers(app) == [0, 2]
 
 
 def test_whoever_has_an_answer_has_a_job_whatever_is_cancelled_around_it(
@@ -310,25 +219,6 @@ def test_whoever_has_an_answer_has_a_job_whatever_is_cancelled_around_it(
     assert len(stored) == len(set(stored))
 
 
-def test_listeners_are_told_in_the_context_of_the_one_who_submitted(
-    app: Redrive, note: Handler[[int], None], adds: list[int]
-) -> None:
-    request: contextvars.ContextVar[int] = contextvars.ContextVar("request")
-    told: list[tuple[int, str]] = []
-    app.listen(lambda event: told.append((request.get(), event.job.payload if event.job else "")))
-
-    async def one(n: int) -> None:
-        request.set(n)
-        await note.asubmit(n)
-
-    async def program() -> None:
-        await asyncio.gather(*(one(n) for n in range(5)))
-
-    asyncio.run(program())
-    assert adds == [5]
-    assert told == [(n, f'{{"number":{n}}}') for n in range(5)]
-
-
 def test_loops_on_several_threads_do_not_meet(app: Redrive, note: Handler[[int], None]) -> None:
     async def program(start: int) -> None:
         for n in range(start, start + 50, 10):
@@ -340,33 +230,6 @@ def test_loops_on_several_threads_do_not_meet(app: Redrive, note: Handler[[int],
     for thread in threads:
         thread.join()
     assert numbers(app) == list(range(200))
-
-
-def test_one_loop_after_the_other_on_one_thread(app: Redrive, note: Handler[[int], None]) -> None:
-    """A loop that ended in the middle of a batch leaves nothing for the next one to wait for."""
-
-    async def hasty(n: int) -> None:
-        call = asyncio.ensure_future(note.asubmit(n))
-        await turns(n % 4)
-        del call
-
-    for n in range(8):
-        asyncio.run(hasty(n))
-    asyncio.run(note.asubmit(100))
-    assert numbers(app)[-1] == 100
-
-
-def test_threads_that_take_nothing_more_are_an_error_and_not_a_hang(
-    app: Redrive, note: Handler[[int], None]
-) -> None:
-    async def program() -> None:
-        note.threads.pool().shutdown()
-        answers = await asyncio.gather(*(note.asubmit(n) for n in range(3)), return_exceptions=True)
-        assert [type(one) for one in answers] == [RuntimeError] * 3
-
-    asyncio.run(program())
-    app.close()  # and the next use starts new ones
-    asyncio.run(note.asubmit(3))
 
 
 def in_child(work: Callable[[], object]) -> int:

@@ -60,21 +60,19 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "jsonl", "sqlite"])
-def shop(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Shop]:
-    made = Shop(url_of(request.param, tmp_path), clock)
+@pytest.fixture
+def shop(tmp_path: Path, clock: ManualClock) -> Iterator[Shop]:
+    made = Shop(url_of("sqlite", tmp_path), clock)
     with made.app:
         yield made
 
 
-@pytest.fixture(params=["jsonl", "sqlite"])
-def make_two(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> Iterator[Callable[..., list[Shop]]]:
+@pytest.fixture
+def make_two(tmp_path: Path, clock: ManualClock) -> Iterator[Callable[..., list[Shop]]]:
     made: list[Shop] = []
 
     def make(policy: Policy = presets.DEFAULT) -> list[Shop]:
-        url = url_of(request.param, tmp_path)
+        url = url_of("sqlite", tmp_path)
         made.extend(Shop(url, clock, policy) for _ in range(2))
         return made
 

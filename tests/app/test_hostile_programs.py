@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pickle
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -58,19 +55,6 @@ def test_a_plain_function_that_gives_a_coroutine_has_not_done_the_work(app: Redr
     app.run_due()
     assert (app.get(job.id).state, app.get(job.id).reason) == ("dead", "permanent")
     assert not handler.try_now().done
-
-
-def test_an_object_with_an_async_call_is_an_async_handler(app: Redrive) -> None:
-    ran: list[int] = []
-
-    class Greeter:
-        async def __call__(self, number: int) -> None:
-            await asyncio.sleep(0)
-            ran.append(number)
-
-    app.handler("greet")(Greeter()).submit(7)
-    assert app.run_due().succeeded == 1
-    assert ran == [7]
 
 
 def test_the_same_key_under_another_handler_is_a_conflict(app: Redrive) -> None:
@@ -164,21 +148,6 @@ def test_no_strategy_can_stop_a_pass(app: Redrive, answer: object) -> None:
     assert waiting.due > waiting.updated
 
 
-def test_already_done_that_leaves_stops_no_sweep(app: Redrive, clock: ManualClock) -> None:
-    """J10, J5."""
-
-    def leave(number: int) -> bool:
-        raise SystemExit(3)
-
-    handler = app.handler("h", already_done=leave)(lambda number: None)
-    handler.submit(1)
-    handler.submit(2)
-    app.store.claim(["h"], limit=2, holder="gone", lease_for=1)
-    clock.advance(2)
-    sweep(app.submitter.runtime())
-    assert [job.crashes for job in app.desk.jobs.each()] == [1, 1]
-
-
 def test_a_handler_that_raises_keyboard_interrupt_itself_has_failed(app: Redrive) -> None:
     """F38: only a real Ctrl-C stops the pass; this one would stop every pass for ever."""
     ran: list[int] = []
@@ -218,19 +187,6 @@ def test_a_forked_child_holds_its_leases_under_another_name(app: Redrive) -> Non
     assert in_child(lambda: int(app.submitter.holder == before)) == 0
 
 
-def test_async_submits_work_in_a_forked_child_of_an_async_parent(tmp_path: Path) -> None:
-    app = Redrive(tmp_path / "jobs.db")
-    handler = app.handler("h")(lambda: None)
-
-    async def submit() -> None:
-        await handler.asubmit()
-
-    asyncio.run(submit())
-    assert in_child(lambda: asyncio.run(submit())) == 0
-    assert len(list(app.desk.jobs.each())) == 2
-    app.close()
-
-
 def test_a_durable_call_keeps_its_lease_while_it_runs(tmp_path: Path) -> None:
     """M7: a call longer than the lease is not run by somebody else meanwhile."""
     with Redrive(tmp_path / "jobs.db", lease=0.2) as app:
@@ -253,17 +209,6 @@ def test_a_durable_call_keeps_its_lease_while_it_runs(tmp_path: Path) -> None:
         assert ran == [1]
 
 
-def test_a_durable_call_whose_lease_was_lost_still_tells_what_became_of_it(app: Redrive) -> None:
-    @app.handler("lost")
-    def lost() -> None:
-        app.store.seize(by="thief", lease_for=60, holder=app.submitter.holder)
-        raise ConnectionError("no")
-
-    tried = lost.options(durable=True).try_now()
-    assert tried.job is not None
-    assert (tried.done, tried.job.holder) == (False, "thief")
-
-
 def test_a_relative_path_means_the_same_store_after_chdir(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,31 +224,11 @@ def test_a_relative_path_means_the_same_store_after_chdir(
     app.close()
 
 
-def test_capture_checks_what_it_was_told_before_anything_fails(app: Redrive) -> None:
-    for wrong in ({"name": "a b"}, {"key": ""}, {"key": "a\nb"}, {"tags": ["\x1b[31m"]}):
-        with pytest.raises(UsageError):
-            app.capture(**{"name": "row", "payload": {}, **wrong})  # type: ignore[arg-type]
-
-
 def test_errors_and_jobs_travel_between_processes(app: Redrive) -> None:
     job = app.handler("h")(lambda: None).submit()
     error = pickle.loads(pickle.dumps(Kept("it was kept", job=job)))
     assert (str(error), error.job) == ("it was kept", job)
     assert len({job, app.get(job.id)}) == 1
-
-
-def test_a_lease_of_no_time_is_refused() -> None:
-    with pytest.raises(UsageError, match="lease"):
-        Redrive("memory:", lease=0)
-
-
-def test_a_pass_beside_a_thread_that_is_importing_asyncio_runs(
-    app: Redrive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A module that is being imported is in sys.modules before it has its names."""
-    app.handler("h")(lambda: None).submit()
-    monkeypatch.setitem(sys.modules, "asyncio", ModuleType("asyncio"))
-    assert app.run_due().succeeded == 1
 
 
 def test_a_worker_of_a_read_only_app_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from kit import START, make_failure, make_job
 from redrive import Reason, Redrive, State
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
-from redrive.metrics import ALL, Collector, text
+from redrive.metrics import Collector, text
 from redrive.testing import ManualClock
 from webkit import Web
 from workkit import until
@@ -146,11 +145,6 @@ def test_registered_in_a_program_of_ones_own(app: Redrive) -> None:
         registry.register(Collector(app.desk))
 
 
-def test_naming_the_metrics_asks_no_store() -> None:
-    with Redrive("jsonl:/nowhere/at/all.jsonl", create=False) as app:
-        assert {one.name for one in Collector(app.desk).describe()} == set(ALL)
-
-
 def test_over_http_with_a_token_that_may_read(app: Redrive) -> None:
     kill(app, 2)
     answer = Web(app).ask("GET", "/metrics")
@@ -178,16 +172,3 @@ def test_without_the_extra_it_says_what_to_install(
     assert shown.exit_code == 1
     assert "redrive[metrics]" in shown.stderr
     assert Web(app).ask("GET", "/metrics").status_code == 404
-
-
-def test_every_metric_is_documented_as_it_is() -> None:
-    """Name, kind and labels; and the page tells of none that there is not."""
-    row = re.compile(r"^\| `(redrive_\w+)` \| (\w+) \| (.*?) ?\|", re.MULTILINE)
-    told = {
-        name: (kind, tuple(re.findall(r"`(\w+)`", labels)))
-        for name, kind, labels in row.findall(PAGE.read_text("utf-8"))
-    }
-    assert told == {
-        f"{name}_total" if one.kind == "counter" else name: (one.kind, one.labels)
-        for name, one in ALL.items()
-    }

@@ -9,16 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from redrive.cli._command import Command
 from redrive.cli._root import root
 from shopkit import Shop
-from tablekit import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = re.compile(r"pass|secret|token|credential|payload|api.?key|auth", re.IGNORECASE)
-
-# JSON in quotes in a shell: the first apostrophe in the data ends the quotes.
-QUOTED_JSON = re.compile(r"""(echo|printf|-d|--data\S*|--payload)[ =]*['"]?[{\[]""")
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -41,21 +36,6 @@ def test_no_command_takes_a_payload_or_a_secret_as_an_argument() -> None:
                 continue  # the name of a file, or only a word
             assert not SECRET.search(" ".join([param.name or "", *param.opts])), name
     assert seen > 40
-
-
-def test_no_line_that_we_show_puts_data_into_a_shells_quotes() -> None:
-    """F110: in the pages, and in the examples of every help."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    for page in pages:
-        assert not QUOTED_JSON.search(page.read_text("utf-8")), page
-    for name, command in commands():
-        examples = command.examples if isinstance(command, Command) else ()
-        assert not any(QUOTED_JSON.search(each) for each in examples), name
-
-
-@each_row("line", ["echo '{\"a\":1}' >> f", "curl -d '{}' u", "x --payload={}"])
-def test_the_check_finds(line: str) -> None:
-    assert QUOTED_JSON.search(line)
 
 
 @pytest.mark.parametrize(

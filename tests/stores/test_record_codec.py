@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit import START, make_failure, make_job
-from redrive.jobs.job import Category, Completed, Dead, Failure, Job, Reason, Resolution, State
-from redrive.jobs.transitions import claimed, settled
-from redrive.stores._codec import job_from_dict
+from kit import make_job
+from redrive.jobs.job import Category, Failure, Job, Reason, Resolution, State
 from redrive.stores.record_codec import (
     COLUMNS,
-    GIVEN,
-    MORE,
-    at_of,
     blank_fields,
-    event_body,
-    event_fields,
     given_of,
     job_from_fields,
     more_of,
@@ -108,38 +99,6 @@ def test_any_job_comes_back_equal(job: Job) -> None:
     assert again(job) == job
 
 
-def test_every_field_of_a_job_is_kept_in_exactly_one_place() -> None:
-    kept = [*COLUMNS, *GIVEN, *MORE]
-    assert sorted(kept) == sorted({one.name for one in fields(Job)} - {"history", "is_new"})
-
-
-def test_a_job_that_simply_worked_has_neither_text() -> None:
-    """So that ends which are alike are one statement."""
-    job = claimed(make_job(), holder="w", now=START + 1, lease_end=9.0)
-    done = settled(job, Completed(Reason.DONE), None, now=START + 2, group=None)
-    for one in (make_job(), job, done):
-        assert (given_of(one), more_of(one)) == (None, None)
-        assert again(one) == one
-
-
-def test_a_dead_job_keeps_its_death_when_it_is_edited() -> None:
-    job = claimed(make_job(), holder="w", now=START + 1, lease_end=9.0)
-    dead = settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=START + 2, group=1)
-    edited = replace(dead, updated=START + 9, edits=1)
-    assert again(edited) == edited
-    assert (again(edited).died_at, at_of(edited)) == (START + 2, START + 9)
-
-
-def test_what_a_submit_says_is_apart_from_what_changes() -> None:
-    job = make_job(tags=("vip",), release="r1", own_max_attempts=3, detail="later")
-    assert json.loads(given_of(job) or "") == {
-        "tags": ["vip"],
-        "release": "r1",
-        "max_attempts": 3,
-    }
-    assert json.loads(more_of(job) or "") == {"detail": "later"}
-
-
 @pytest.mark.parametrize(
     ("given_text", "more_text"),
     [
@@ -158,8 +117,3 @@ def test_text_that_redrive_never_wrote_is_refused(
 ) -> None:
     with pytest.raises((ValueError, TypeError)):
         job_from_fields(blank_fields() | columns_of(make_job()), given_text, more_text)
-
-
-@given(jobs)
-def test_an_event_carries_the_whole_job(job: Job) -> None:
-    assert job_from_dict(*event_fields(event_body(job))) == job

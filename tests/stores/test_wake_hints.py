@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import select
 import signal
@@ -11,16 +10,13 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from redrive.stores import _wake
-from redrive.stores._wake import Hints, PairHintListener, SocketHintListener
+from redrive.stores._wake import Hints, SocketHintListener
 from redrive.stores.listening import HintListener
-from tablekit import each_row
 
 
 @pytest.fixture
@@ -116,48 +112,6 @@ def test_nothing_is_sent_to_a_place_that_others_could_reach(
         Path(hints._place).chmod(0o700)
 
 
-def test_a_directory_of_somebody_else_is_neither_used_nor_sent_to(
-    hints: Hints, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is ours, but we are somebody else: to give a file away only root is allowed."""
-    listener = listen(hints)
-    monkeypatch.setattr(os, "geteuid", lambda: 54321)
-    assert hints.listen() is None
-    hints.send()
-    assert not heard(listener)
-    monkeypatch.undo()
-    hints.send()
-    assert heard(listener)
-    listener.close()
-
-
-@each_row("where", ["missing", "x" * 100, "jobs.db/file"])
-def test_where_there_can_be_no_socket_there_are_no_hints(
-    where: str, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if where.startswith("x"):
-        (temporary / where).mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary / where))
-    hints = Hints(tmp_path / "jobs.db")
-    assert hints.listen() is None
-    hints.send()
-
-
-def test_whatever_lies_in_the_directory_costs_nothing_but_itself(
-    hints: Hints, temporary: Path
-) -> None:
-    listener = listen(hints)
-    place = Path(hints._place)
-    (place / "file").touch()
-    (place / "directory").mkdir()
-    (place / "broken").symlink_to("nowhere")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-        stream.bind(str(place / "stream"))
-        hints.send()
-    assert heard(listener)
-    listener.close()
-
-
 LISTENER = """
 import sys
 from pathlib import Path
@@ -201,16 +155,6 @@ def test_a_listener_that_ends_leaves_nothing(temporary: Path, tmp_path: Path) ->
     assert list(temporary.iterdir()) == []
 
 
-def test_listeners_that_nobody_holds_any_more_are_closed(hints: Hints, temporary: Path) -> None:
-    listener = listen(hints)
-    descriptor = listener.fileno()
-    del listener
-    gc.collect()
-    assert list(temporary.iterdir()) == []
-    with pytest.raises(OSError, match="Bad file"):
-        os.fstat(descriptor)
-
-
 def test_a_listener_that_takes_nothing_in_holds_nobody_up(hints: Hints) -> None:
     listener = listen(hints)
     for _ in range(5_000):
@@ -220,97 +164,11 @@ def test_a_listener_that_takes_nothing_in_holds_nobody_up(hints: Hints) -> None:
     listener.close()
 
 
-def test_who_comes_later_is_heard_of_at_once_however_long_nobody_came(
-    hints: Hints, temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = listen(hints)
-    past = Path(hints._place).stat().st_mtime_ns - 10**9
-    os.utime(hints._place, ns=(past, past))
-    hints.send()
-    monkeypatch.setattr(os, "listdir", None)  # asking again would fail: who listens is known
-    hints.send()
-    monkeypatch.undo()
-    second = listen(hints)
-    hints.send()
-    assert [heard(first), heard(second)] == [True, True]
-    first.close()
-    second.close()
-
-
-def test_the_directory_may_be_removed_while_somebody_moves_in(
-    hints: Hints, temporary: Path
-) -> None:
-    """The last to leave removes it; the next to come makes it again."""
-    failed: list[object] = []
-
-    def come_and_go() -> None:
-        for _ in range(200):
-            listener = hints.listen()
-            if listener is None:
-                failed.append(listener)
-            else:
-                listener.close()
-
-    threads = [threading.Thread(target=come_and_go) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        hints.send()
-    assert failed == []
-    assert list(temporary.iterdir()) == []
-
-
-def test_no_socket_is_inherited_by_a_program_that_is_started(hints: Hints) -> None:
-    listener, pair = listen(hints), PairHintListener()
-    hints.send()
-    mouth = _wake._mouth.socket().fileno()
-    inherited = [os.get_inheritable(each) for each in (listener.fileno(), pair.fileno(), mouth)]
-    assert inherited == [False] * 3
-    listener.close()
-    pair.close()
-
-
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     path = tmp_path / "theirs"
     path.write_bytes(b"precious")
     return path
-
-
-def take(descriptor: int, path: Path) -> None:
-    """Close a descriptor behind our back, and give its number to a file of the program's own."""
-    other = os.open(path, os.O_RDWR)
-    os.dup2(other, descriptor)
-    os.close(other)
-
-
-@each_row("pair", [True, False])
-def test_a_file_that_got_the_number_of_our_ear_is_not_read_nor_closed(
-    pair: bool, hints: Hints, theirs: Path
-) -> None:
-    listener = PairHintListener() if pair else listen(hints)
-    taken = listener.fileno()
-    take(taken, theirs)
-    assert listener.fileno() == -1
-    listener.drain()
-    listener.close()
-    assert os.read(taken, 100) == b"precious"
-    os.close(taken)
-
-
-def test_a_file_that_got_the_number_of_our_mouth_is_not_written_to(
-    hints: Hints, theirs: Path
-) -> None:
-    listener, pair = listen(hints), PairHintListener()
-    for taken in (_wake._mouth.socket().fileno(), pair._mouth.fileno()):
-        take(taken, theirs)
-        hints.send()
-        pair.hint()
-        assert os.pread(taken, 100, 0) == b"precious"
-        os.close(taken)
-    assert heard(listener)
-    listener.close()
-    pair.close()
 
 
 def test_a_fork_leaves_the_socket_to_the_parent(hints: Hints, temporary: Path) -> None:

@@ -30,7 +30,7 @@ def done(seconds: float = 0.5, lane: str = "mail") -> tuple[Any, Settlement]:
     return job, Settlement(Claim(job), Completed(Reason.DONE), attempt)
 
 
-@pytest.fixture(params=["memory", "jsonl", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redrive]:
     schema = pgkit.new_schema() if request.param == "postgres" else ""
     url = pgkit.url_of(schema) if schema else url_of(request.param, tmp_path)

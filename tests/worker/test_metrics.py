@@ -6,13 +6,11 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-import pgkit
 from crewkit import Crew, app_of, crew, fill
 from redrive import Redrive, State
 from redrive.attempts import counters
@@ -22,14 +20,9 @@ from workkit import all_done, until
 JOBS = 600
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield str(tmp_path / "jobs.db")
-        return
-    schema = pgkit.new_schema()
-    yield pgkit.url_of(schema)
-    pgkit.drop(schema)
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return str(tmp_path / "jobs.db")
 
 
 def samples(app: Redrive) -> dict[tuple[str, ...], float]:

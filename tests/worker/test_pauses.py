@@ -42,12 +42,10 @@ def service() -> Service:
     return Service()
 
 
-@pytest.fixture(params=["memory", "jsonl", "sqlite"])
-def app(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock, service: Service
-) -> Iterator[Redrive]:
+@pytest.fixture
+def app(tmp_path: Path, clock: ManualClock, service: Service) -> Iterator[Redrive]:
     """An app whose handler `mail` depends on the service."""
-    with Redrive(url_of(request.param, tmp_path), policy=PAUSING, clock=clock) as made:
+    with Redrive(url_of("sqlite", tmp_path), policy=PAUSING, clock=clock) as made:
 
         @made.handler("mail")
         def mail(number: int) -> None:

@@ -17,9 +17,9 @@ from redrive.worker.sweep import sweep
 from workkit import LEASE, Log, all_done, app_on, number, until
 
 
-@pytest.fixture(params=["memory", "beside", "jsonl", "sqlite"])
+@pytest.fixture(params=["beside", "sqlite"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redrive]:
-    """An app on each store of one host."""
+    """An app that is settled in its own thread, or beside it as on a server."""
     with app_on(request.param, tmp_path) as made:
         yield made
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import select
-import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
 import psycopg
@@ -17,7 +15,6 @@ from redrive.stores.postgres.listener import PostgresListener
 from redrive.worker.schedule import Waiter
 from stores.contract.verbs import add_one, get
 from stores.postgres.proxy import proxied
-from workkit import until
 
 Opener = Callable[..., PostgresStore]
 LONG, SHORT = 60.0, 0.15
@@ -77,34 +74,6 @@ def test_a_session_that_was_ended_is_made_again(
         assert hears(listening)
 
 
-def test_a_lost_connection_is_tried_again_once_a_second_and_then_less_often(
-    opener: Opener, schema: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[float] = []
-    real = listener._listening_to
-
-    def count(address: Any) -> Any:
-        tried.append(time.monotonic())
-        return real(address)
-
-    monkeypatch.setattr(listener, "_listening_to", count)
-    with proxied() as proxy:
-        store = opener(proxy.url(schema))
-        proxy.refuse()
-        listening = store.listen()
-        assert listening is not None
-        assert listening.fileno() == -1
-        end = time.monotonic() + LONG
-        while len(tried) < 3 and time.monotonic() < end:
-            listening.drain()
-            time.sleep(0.01)
-        first, second = (after - before for before, after in pairwise(tried))
-        assert first >= 1.0
-        assert second >= 2.0
-        listening.close()
-        listening.drain()
-
-
 @pytest.mark.usefixtures("hurried")
 def test_listeners_that_found_no_server_hear_when_it_is_back(opener: Opener, schema: str) -> None:
     with proxied() as proxy:
@@ -137,15 +106,6 @@ def test_a_worker_that_found_no_server_hears_when_it_is_back(opener: Opener, sch
             assert time.monotonic() < end
 
 
-def test_listeners_that_are_closed_while_they_connect_stay_closed(
-    store: PostgresStore, listening: PostgresListener, other: psycopg.Connection[Any]
-) -> None:
-    listening.close()
-    listening._connect()
-    assert listening.fileno() == -1
-    until(lambda: sessions(other) == [])
-
-
 def test_behind_a_pooler_that_forgets_there_are_no_hints_and_no_errors(
     store: PostgresStore, listening: PostgresListener
 ) -> None:
@@ -154,38 +114,6 @@ def test_behind_a_pooler_that_forgets_there_are_no_hints_and_no_errors(
     add_one(store, "a")
     assert not hears(listening, SHORT)
     assert get(store, "a").id == "a"
-
-
-def test_a_hint_is_heard_for_as_long_as_it_stands_for_others(
-    store: PostgresStore, listening: PostgresListener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is added just after a hint sends none of its own; whoever looks until it is quiet sees it."""
-    for module in ("listener", "store"):
-        monkeypatch.setattr(f"redrive.stores.postgres.{module}.HINT_HOLDS", 0.3)
-    add_one(store, "a")
-    assert readable(listening, LONG)
-    began = time.monotonic()
-    listening.drain()
-    assert readable(listening, 0)
-    add_one(store, "b")
-    while readable(listening, 0):
-        listening.drain()
-    assert time.monotonic() - began >= 0.3
-    assert not readable(listening, SHORT), "b sent none"
-
-
-def test_a_hint_is_not_waited_for_and_whoever_comes_next_reads_its_answer(
-    store: PostgresStore, other: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queries = store._database.queries
-    monkeypatch.setitem(queries.texts, "notify", b"SELECT pg_advisory_lock_shared(4711)")
-    other.execute("SELECT pg_advisory_lock(4711)")
-    add_one(store, "a")
-    waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    until(lambda: other.execute(waits).fetchone() == (1,))
-    threading.Timer(0.1, other.execute, ["SELECT pg_advisory_unlock(4711)"]).start()
-    assert get(store, "a").id == "a"
-    assert len(store._database.pool._idle) == 1
 
 
 def test_a_connection_that_is_lost_with_a_hint_is_replaced(

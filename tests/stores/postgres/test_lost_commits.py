@@ -10,7 +10,6 @@ import pytest
 from kit import make_action, make_attempt, make_failure, make_job
 from redrive.errors import KeyConflict, Refused, StoreLost
 from redrive.jobs.job import Completed, Reason, Retry, Return, Settlement, State
-from redrive.stores.contract import PurgeRule
 from redrive.stores.postgres import PostgresStore
 from stores.contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, move, settle
 from stores.postgres.proxy import Cut, Proxy, proxied
@@ -204,29 +203,6 @@ def test_a_note_is_written_under_its_condition(
     assert (store.notes(), proxy.cuts) == ([], 4)
 
 
-@cuts
-def test_an_act_alone_is_recorded_once(store: PostgresStore, proxy: Proxy, cut: Cut) -> None:
-    proxy.arm(COMMIT, cut)
-    action = store.record(make_action("pause"))
-    assert store.actions() == [action]
-
-
-@cuts
-def test_renewing_and_purging_are_simply_repeated(
-    store: PostgresStore, proxy: Proxy, cut: Cut
-) -> None:
-    add(store, make_job("a"), make_job("b"))
-    one, two = claim(store)
-    proxy.arm(b"renew_leases", cut)
-    assert store.renew([one, two], lease_for=90) == [True, True]
-    settle(store, two)
-    proxy.arm(COMMIT, cut)
-    while store.get("b") is not None:  # not at once: the session that was cut still has its lock
-        store.purge([PurgeRule(state=State.COMPLETED, older_than=-1)])
-    assert proxy.cuts == 2
-    assert store.verify().ok
-
-
 def test_when_nobody_can_be_asked_it_is_said_that_the_outcome_is_not_known(
     proxy: Proxy, schema: str, opener: Callable[..., PostgresStore]
 ) -> None:
@@ -253,18 +229,6 @@ def test_a_statement_that_breaks_before_the_commit_is_repeated(
         assert move(store, verb, "a").done
     assert proxy.cuts == len(store.actions()) == 3
     assert get(store, "a").state is State.RESOLVED
-
-
-def test_without_a_look_a_settlement_that_counted_would_be_called_too_late(
-    store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The negative control: repeating alone is not enough."""
-    monkeypatch.setattr(store._database, "_recalled", lambda *_: None)
-    add_one(store, "a")
-    taken = claim_one(store)
-    proxy.arm(b"settle_jobs", Cut.AFTER)
-    assert settle(store, taken) is None
-    assert get(store, "a").state is State.COMPLETED
 
 
 @cuts

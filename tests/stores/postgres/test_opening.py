@@ -57,13 +57,6 @@ def test_a_store_is_made_where_there_is_none(fresh: str, opener: Opener) -> None
     assert opener(url, create=False).verify().ok
 
 
-def test_an_empty_schema_of_ones_own_will_do(
-    fresh: str, opener: Opener, other: psycopg.Connection[Any]
-) -> None:
-    other.execute(f'CREATE SCHEMA "{fresh}"')
-    assert add_one(opener(pgkit.url_of(fresh)), "a").is_new
-
-
 def test_tables_of_another_program_are_refused_and_left_alone(
     fresh: str, opener: Opener, other: psycopg.Connection[Any]
 ) -> None:
@@ -214,16 +207,6 @@ def test_a_schema_must_be_a_plain_name(schema: str) -> None:
         read_url(f"postgresql://db/x?schema={schema}")
 
 
-def test_a_schema_may_be_called_like_a_word_of_sql(opener: Opener) -> None:
-    try:
-        store = opener(pgkit.url_of("select"))
-        add_one(store, "a")
-        assert len(claim(store)) == 1
-        assert store.channel == "redrive_select"
-    finally:
-        pgkit.drop("select")
-
-
 def test_a_server_that_is_not_there_is_told_at_once() -> None:
     with pytest.raises(StoreLost, match="is it running"):
         PostgresStore("postgresql://ada@127.0.0.1:1/x")
@@ -241,11 +224,3 @@ def test_without_the_driver_it_is_said_what_to_install() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert "redrive[postgres]" in done.stdout
-
-
-def test_nobody_waits_for_the_driver_who_does_not_need_it() -> None:
-    program = "import sys, redrive.stores, redrive.stores.memory; print('psycopg' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"

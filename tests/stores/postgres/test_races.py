@@ -21,9 +21,9 @@ from redrive.errors import Refused, StoreBusy
 from redrive.jobs.job import Return, State
 from redrive.jobs.transitions import action_changes, changed
 from redrive.stores.contract import PurgeRule, Query
-from redrive.stores.postgres import PostgresStore, actions, opening, pool
+from redrive.stores.postgres import PostgresStore, actions, opening
 from redrive.testing import ManualClock
-from stores.contract.verbs import DEAD, add, add_one, claim, claim_one, get, history, move, settle
+from stores.contract.verbs import add, add_one, claim, get, move, settle
 
 TESTS = Path(__file__).resolve().parents[2]
 Opener = Callable[..., PostgresStore]
@@ -184,24 +184,6 @@ def _until_waiting(other: psycopg.Connection[Any]) -> None:
         pass
 
 
-def test_a_serialization_failure_is_repeated(store: PostgresStore) -> None:
-    """F29."""
-    failures = [
-        psycopg.errors.SerializationFailure("could not serialize"),
-        psycopg.errors.DeadlockDetected("deadlock"),
-        psycopg.errors.LockNotAvailable("lock timeout"),
-    ]
-
-    def work(tx: Any) -> str:
-        tx.run("insert_act", (1.0, "ada", "pause", "", "", 0, 0, None))
-        if failures:
-            raise failures.pop()
-        return "done"
-
-    assert store._database.write(work, synced=True) == "done"
-    assert len(store.actions()) == 1, "what failed was undone"
-
-
 def test_a_lock_that_is_never_given_back_is_an_error_in_the_end(
     opener: Opener, other: psycopg.Connection[Any]
 ) -> None:
@@ -308,13 +290,3 @@ def test_of_those_who_start_at_once_one_creates_the_schema(fresh: str) -> None:
     assert opening.durability_of(stores[0]._database) == "full"
     for store in stores:
         store.close()
-
-
-def test_more_threads_than_connections_take_turns(store: PostgresStore) -> None:
-    with ThreadPoolExecutor(3 * pool.SIZE) as threads:
-        list(threads.map(lambda n: add_one(store, f"j{n}"), range(100)))
-    assert sum(row.jobs for row in store.counts()) == 100
-    assert len(store._database.pool._idle) <= pool.SIZE
-    taken = claim_one(store)
-    assert settle(store, taken, DEAD, make_failure()) is not None
-    assert len(history(store, taken.job.id)) == 1

@@ -122,15 +122,6 @@ def test_submits_and_retries_are_hinted_at(store: PostgresStore, ear: Callable[[
     assert ear() == 0
 
 
-def test_one_hint_stands_for_all_that_is_added_at_once(
-    store: PostgresStore, ear: Callable[[], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("redrive.stores.postgres.store.HINT_HOLDS", 60.0)
-    for n in range(10):
-        add_one(store, f"j{n}")
-    assert ear() == 1
-
-
 def test_a_hint_within_a_transaction_comes_with_its_commit(
     store: PostgresStore, ear: Callable[[], int]
 ) -> None:

@@ -12,24 +12,18 @@ import psycopg
 import pytest
 
 from kit import make_failure, make_job, make_settlement
-from redrive.errors import UsageError
 from redrive.jobs.job import (
     Claim,
-    Completed,
-    Reason,
     Retry,
-    Settlement,
     State,
     Verdict,
 )
-from redrive.stores.contract import Query
-from redrive.stores.postgres import PostgresStore, settling
+from redrive.stores.postgres import PostgresStore
 from stores.contract.verbs import (
     DEAD,
     DONE,
     add,
     add_one,
-    captured,
     claim,
     claim_one,
     get,
@@ -48,55 +42,7 @@ def taken(store: PostgresStore) -> list[Claim]:
     return [each for _ in range(3) for each in claim(store, limit=2)]
 
 
-@pytest.fixture
-def mixed(taken: list[Claim]) -> list[Settlement]:
-    """Good and bad ends of them."""
-    bad = make_failure()
-    return [
-        *(make_settlement(each, DONE) for each in taken[:4]),
-        make_settlement(taken[4], Retry(5.0), bad),
-        make_settlement(taken[5], DEAD, bad),
-    ]
-
-
 ENDS = [*["completed"] * 4, "pending", "dead"]
-
-
-def test_ends_of_all_kinds_are_one_statement(
-    store: PostgresStore, mixed: list[Settlement], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_one(store, "known")
-    settle(store, claim_one(store), DEAD, make_failure())
-    asked: list[str] = []
-
-    def counted(run: Any) -> Any:
-        return lambda *args: asked.append(args[1]) or run(*args)
-
-    with monkeypatch.context() as patch:
-        for way in ("_execute", "call"):
-            patch.setattr(settling.PostgresTx, way, counted(getattr(settling.PostgresTx, way)))
-        answers = store.settle(mixed)
-    assert asked == ["settle_jobs"]
-    assert [answer and answer.state for answer in answers] == ENDS
-    stored = {job.id: job for job in store.find(Query(limit=100)).jobs}
-    assert answers == [stored[one.claim.job.id] for one in mixed]
-    assert store.verify().ok
-
-
-def test_when_one_end_cannot_be_written_none_is(
-    store: PostgresStore, other: psycopg.Connection[Any], mixed: list[Settlement]
-) -> None:
-    schema = store._database.address.schema
-    other.execute(
-        f'ALTER TABLE "{schema}".ended ADD CONSTRAINT c CHECK (state <> $$dead$$)'.encode()
-    )
-    with pytest.raises(UsageError, match="nothing was stored"):
-        store.settle(mixed)
-    assert {get(store, one.claim.job.id).state for one in mixed} == {State.RUNNING}
-    assert not any(history(store, one.claim.job.id) for one in mixed)
-    other.execute(f'ALTER TABLE "{schema}".ended DROP CONSTRAINT c'.encode())
-    answers = store.settle(mixed)
-    assert [answer and answer.state for answer in answers] == ENDS
 
 
 @pytest.mark.parametrize("verdict", [DONE, Retry(0.0), DEAD])
@@ -113,19 +59,6 @@ def test_each_part_of_the_fence_counts_alone(
     assert settle(store, late, verdict, failure) is None
     assert get(store, "a").state is State.RUNNING
     assert not history(store, "a")
-
-
-def test_of_ends_alike_only_those_count_whose_fence_stands(store: PostgresStore) -> None:
-    add(store, *(make_job(f"j{n}") for n in range(4)))
-    held = claim(store)
-    store.seize(by="s", lease_for=60, holder=held[0].job.holder or "", limit=2)
-    answers = store.settle([make_settlement(each, Retry(1.0), make_failure()) for each in held])
-    kept = [each.job.id for each, answer in zip(held, answers, strict=True) if answer]
-    assert len(kept) == 2
-    for each in held:
-        job = get(store, each.job.id)
-        assert (job.state is State.PENDING, len(job.history)) == (job.id in kept, job.id in kept)
-    assert store.verify().ok
 
 
 def test_a_bad_end_is_timed_by_the_server(store: PostgresStore, taken: list[Claim]) -> None:
@@ -145,28 +78,6 @@ def test_a_bad_end_is_timed_by_the_server(store: PostgresStore, taken: list[Clai
     assert claim(store, limit=10) == [], "it waits"
 
 
-def test_causes_are_made_once_and_found_again(
-    store: PostgresStore, opener: Opener, taken: list[Claim]
-) -> None:
-    """Two that fail for the same two reasons at one moment, each in the other order."""
-    bad, worse = make_failure(), make_failure(fingerprint="worse", title="worse")
-    halves = (
-        [make_settlement(taken[0], DEAD, bad), make_settlement(taken[1], DEAD, worse)],
-        [make_settlement(taken[2], DEAD, worse), make_settlement(taken[3], DEAD, bad)],
-    )
-    stores = store, opener()
-    answers = _at_once(
-        *(partial(each.settle, half) for each, half in zip(stores, halves, strict=True))
-    )
-    found = [job for answer in answers for job in answer]
-    groups = {(job.group, job.failure.fingerprint) for job in found}
-    assert len(found) == 4
-    assert len(groups) == 2
-    (again,) = store.settle([make_settlement(taken[4], DEAD, bad)])
-    assert again is not None
-    assert (again.group, bad.fingerprint) in groups
-
-
 def _at_once(*calls: Callable[[], Any]) -> list[Any]:
     """Make calls at one moment, each in a thread; what they answer."""
     ready = threading.Barrier(len(calls))
@@ -182,45 +93,6 @@ def _at_once(*calls: Callable[[], Any]) -> list[Any]:
     for thread in threads:
         thread.join(30)
     return answers
-
-
-def test_a_failure_without_a_fingerprint_has_no_group(
-    store: PostgresStore, taken: list[Claim]
-) -> None:
-    (job,) = store.settle([make_settlement(taken[0], DEAD, make_failure(fingerprint=""))])
-    assert job is not None
-    assert job.group is None
-
-
-def test_more_kinds_than_one_statement_takes(store: PostgresStore) -> None:
-    count = 2 * 50 + 3
-    add(store, *(make_job(f"j{n:03}") for n in range(count)))
-    held = claim(store, limit=count)
-    answers = store.settle(
-        [make_settlement(each, Completed(Reason.DONE, f"d{n}")) for n, each in enumerate(held)]
-    )
-    assert [answer and answer.detail for answer in answers] == [f"d{n}" for n in range(count)]
-    assert all(len(history(store, each.job.id)) == 1 for each in held[:5])
-
-
-def test_a_cause_is_titled_by_the_first_that_had_it(store: PostgresStore) -> None:
-    add(store, *(make_job(f"j{n}") for n in range(20)))
-    titles = [f"title {n}" for n in range(20)]
-    store.settle(
-        [
-            make_settlement(each, DEAD, make_failure(title=title))
-            for each, title in zip(claim(store, limit=20), titles, strict=True)
-        ]
-    )
-    (group,) = store.groups(Query())
-    assert group.title == "title 0"
-
-
-def test_a_dead_job_that_is_there_already_makes_no_group(store: PostgresStore) -> None:
-    add_one(store, "a", key="k")
-    again = captured("b", store.now(), key="k", payload=get(store, "a").payload)
-    assert [job.id for job in store.add([again])] == ["a"]
-    assert store.group_records() == {}
 
 
 def test_who_makes_causes_in_another_order_does_not_wait_in_a_circle(

@@ -160,32 +160,6 @@ def test_a_database_of_the_same_name_on_another_server_is_refused(store: Postgre
         assert other.get("a") is None
 
 
-def test_after_a_switchover_only_the_first_is_refused(
-    store: PostgresStore, mine: psycopg.Connection[Any]
-) -> None:
-    store._database.__dict__["names"] = ("postgres", "the server before")
-    with pytest.raises(UsageError, match="on another server"):
-        store.add([make_job("a")], within=mine)
-    store.add([make_job("a")], within=mine)
-    mine.commit()
-    assert get(store, "a").id == "a"
-
-
-def test_where_not_everybody_may_ask_for_the_server_only_the_name_is_compared(
-    store: PostgresStore, mine: psycopg.Connection[Any]
-) -> None:
-    function = "EXECUTE ON FUNCTION pg_catalog.pg_control_system()"
-    with pgkit.connect() as admin:
-        admin.execute(f"REVOKE {function} FROM public")
-        try:
-            store.add([make_job("a")], within=mine)
-            mine.commit()
-        finally:
-            admin.execute(f"GRANT {function} TO public")
-    assert store._database.names == ("postgres", "")
-    assert get(store, "a").id == "a"
-
-
 def test_a_schema_without_a_store_is_refused_and_the_transaction_goes_on(
     store: PostgresStore, mine: psycopg.Connection[Any]
 ) -> None:

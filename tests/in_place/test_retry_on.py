@@ -141,20 +141,15 @@ def failing_test(error: BaseException) -> bool:
     raise LookupError(f"no code in {error!r}")
 
 
-@each_row(
-    "options",
-    [{"on": failing_test}, {"policy": Policy(on=[when(failing_test, "transient")])}],
-)
 @each_row("is_async", [False, True])
-def test_a_test_that_raises_is_raised(options: dict[str, Any], is_async: bool) -> None:
-    """Jobs take it for a no, so that none is lost; in place the caller is there to see it."""
+def test_a_test_that_raises_is_raised(is_async: bool) -> None:
     failed = ConnectionError("down")
 
-    @retry(**options)
+    @retry(on=failing_test)
     def plain() -> None:
         raise failed
 
-    @retry(**options)
+    @retry(on=failing_test)
     async def later() -> None:
         raise failed
 

@@ -6,11 +6,9 @@ Nothing here decides. A call that fails becomes a job in memory, which is handle
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import RLock
@@ -18,12 +16,12 @@ from threading import RLock
 from redrive.classify import classify
 from redrive.errors import GiveUp, Skip
 from redrive.in_place import waiting
-from redrive.in_place.options import MISSING, Plan, Raised, RetryEvent, Test
+from redrive.in_place.options import MISSING, Plan, Raised, RetryEvent
 from redrive.jobs import durations, logger, transitions
 from redrive.jobs.job import Category, Dead, Failure, Job, Reason, Retry, Verdict
 from redrive.jobs.outcomes import Failed, Outcome
 from redrive.policies import decide
-from redrive.policies.policy import Policy, When
+from redrive.policies.policy import Policy
 from redrive.strategies import Rand
 
 log = logger.log.getChild("retry")
@@ -111,7 +109,10 @@ class Call:
         if failure is None:
             log.debug("%s raised %s, which is not retried", self._plan.name, type(error).__name__)
             return False
-        verdict = self._after(failure)
+        # Waits that tests skip count as if they had passed.
+        is_skipped = waiting.TEST_MODE.is_on and self._plan.sleep is None
+        now = self._plan.clock() + (self._waited if is_skipped else 0.0)
+        verdict = self._walk.after(Failed(failure), now)
         self._report(error, failure, verdict)
         if isinstance(verdict, Retry):
             self.delay = verdict.delay
@@ -129,11 +130,13 @@ class Call:
         is_named = on is not None and on.names(error)
         if on is not None and not is_named and not on.categories:
             return None
-        failure = _classified(error, policy.on)
+        failure = classify(error, rules=policy.on, now=time.time())
+        category = failure.category
         if on is not None:
-            if not is_named and failure.category not in on.categories:
+            if not is_named and category not in on.categories:
                 return None
-            if not _has_patience(policy, failure.category):
+            is_unknown = category is Category.UNKNOWN and policy.named(category) is None
+            if is_unknown or policy.rule(category).dead:  # retried only because `on` names it
                 failure = replace(failure, category=Category.TRANSIENT)
         asked = self._plan.wait(error) if self._plan.wait is not None else None
         if asked is not None:
@@ -141,20 +144,18 @@ class Call:
             failure = replace(failure, hint=seconds, hint_source=decide.HANDLER)
         return failure
 
-    def _after(self, failure: Failure) -> Verdict:
-        """Return what the policy decides; waits that tests skip count as if they had passed."""
-        is_skipped = waiting.TEST_MODE.is_on and self._plan.sleep is None
-        now = self._plan.clock() + (self._waited if is_skipped else 0.0)
-        return self._walk.after(Failed(failure), now)
-
     def _report(self, error: Exception, failure: Failure, verdict: Verdict) -> None:
         """Log and count a failed attempt, then call the hook; what it raises is raised."""
         name, attempt, category = self._plan.name, self.attempts, failure.category
         if isinstance(verdict, Dead):
             _failures.add("given_up", name, category.value)
-            words = _last_words(attempt, verdict, failure)
-            _add_note(error, f"redrive: {words}")
-            log.warning("%s: %s", name, words)
+            count = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+            why = verdict.detail if verdict.reason is Reason.EXPIRED else failure.why
+            note = f"given up after {count}, {verdict.reason}: {why}"
+            log.warning("%s: %s", name, note)
+            with suppress(Exception):  # an error may be raised again and again, and refuse notes
+                if f"redrive: {note}" not in getattr(error, "__notes__", ()):
+                    error.add_note(f"redrive: {note}")
         elif isinstance(verdict, Retry):
             _failures.add("retried", name, category.value)
             delay = durations.words(verdict.delay)
@@ -163,45 +164,3 @@ class Call:
             if self._plan.on_retry is not None:
                 event = RetryEvent(name, attempt, self._waited, error, failure, verdict.delay)
                 self._plan.on_retry(event)
-
-
-def _has_patience(policy: Policy, category: Category) -> bool:
-    """Return False for a category that a policy retries only because `on` names the error."""
-    if category is Category.UNKNOWN:
-        return policy.named(category) is not None
-    return not policy.rule(category).dead
-
-
-def _classified(error: Exception, rules: Sequence[When]) -> Failure:
-    """Classify an error; raise what a rule's test raises, which `classify` alone takes for a no."""
-    raised: list[Exception] = []
-
-    def loud(test: Test) -> Callable[[BaseException], bool]:
-        @functools.wraps(test)
-        def asked(error: BaseException) -> bool:
-            try:
-                return bool(test(error))
-            except Exception as wrong:
-                raised.append(wrong)
-                raise
-
-        return asked
-
-    checked = [replace(rule, test=loud(rule.test)) if rule.test else rule for rule in rules]
-    failure = classify(error, rules=checked, now=time.time())
-    if raised:
-        raise raised[0]
-    return failure
-
-
-def _last_words(attempts: int, verdict: Dead, failure: Failure) -> str:
-    counted = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-    why = verdict.detail if verdict.reason is Reason.EXPIRED else failure.why
-    return f"given up after {counted}, {verdict.reason}: {why}"
-
-
-def _add_note(error: Exception, text: str) -> None:
-    """Add a note once: an error may be raised again and again, and may refuse notes."""
-    with suppress(Exception):
-        if text not in getattr(error, "__notes__", ()):
-            error.add_note(text)

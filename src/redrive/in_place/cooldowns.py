@@ -107,10 +107,9 @@ class Cooling:
             return standing
         if standing.is_probed:
             return None
-        return self._fenced(lambda: self._probe(standing))
-
-    def _probe(self, standing: Standing) -> Standing | None:
-        written = self._remember(standing, lasts=_REMEMBERED, probe=self.store.now())
+        written = self._fenced(
+            lambda: self._remember(standing, lasts=_REMEMBERED, probe=self.store.now())
+        )
         return replace(standing, memory=written.version) if written else None
 
     def cool(self, standing: Standing, failure: Failure) -> float:

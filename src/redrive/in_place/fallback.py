@@ -48,6 +48,7 @@ _INPUTS = frozenset({Category.INVALID, Category.PERMANENT})
 PASSES = frozenset(Category) - _INPUTS
 """On these the next provider is asked. What is wrong with the input is wrong for all of them."""
 _threads = Threads()
+_missing: set[str] = set()  # the providers of which was logged that a library is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +235,17 @@ class _Call:
         failure = classify(error, rules=self._rules, secrets=secrets, now=time.time())
         seconds = time.perf_counter() - self._began
         if issubclass(type(error), ImportError) and not has_rule(error, self._rules):
-            _warn_of_missing(asked.name, failure)
-            miss = Miss(asked.name, failure.category, failure.message or failure.type, seconds)
+            why = failure.message or failure.type
+            if asked.name not in _missing:
+                _missing.add(asked.name)
+                text = "provider %s cannot be asked here: %s; install it and restart"
+                log.error(text, asked.name, masking.inert(why))
+            miss = Miss(asked.name, failure.category, why, seconds)
             self._left.append(_Leaf(miss, error, failure, is_missing=True))
             return True
         wait = self._cooled(asked, failure, error)
-        if self._passes(failure, error):
+        is_named = failure.category in self._chain.passes or has_rule(error, self._chain.rules)
+        if is_named and not failure.final:
             miss = Miss(asked.name, failure.category, failure.why, seconds)
             self._left.append(_Leaf(miss, error, failure, failure.hint or wait))
             return True
@@ -260,13 +266,6 @@ class _Call:
         # Outside of a job each call counts as a job of its own.
         job = self._job.job_id if self._job else ids.new_id()
         return self._cooling.suspect(asked.name, job, failure)
-
-    def _passes(self, failure: Failure, error: Exception) -> bool:
-        if failure.final:
-            return False
-        if failure.category in self._chain.passes:
-            return True
-        return has_rule(error, self._chain.rules)
 
     def won(self, asked: Standing, value: R) -> Answer[R]:
         """Record which provider answered."""
@@ -312,7 +311,12 @@ class _Call:
         error.missing = "; ".join(missing) if all_missing else ""
         error.redrive_category = best.failure.category
         error.redrive_why = f"{what}; a retry may help {best.miss}"
-        error.cooldown_time = _earliest(hopeful) if was_asked else _first_end(self._standings)
+        # None if the policy decides: some provider may be asked at once, or no pause has an end.
+        waits = [leaf.wait for leaf in hopeful if leaf.failure.category not in HOPELESS]
+        if not was_asked:
+            waits = [state.left for state in self._standings if state.left is not None]
+        ends = [wait for wait in waits if wait is not None and wait != math.inf]
+        error.cooldown_time = min(ends) if ends and None not in waits else None
         error.code = "/".join(f"{leaf.miss.provider}:{leaf.miss.category}" for leaf in leaves)
         return error
 
@@ -329,35 +333,11 @@ class _Leaf:
     """True if it could not be asked here because a library is missing."""
 
 
-_missing: set[str] = set()
-
-
-def _warn_of_missing(provider: str, failure: Failure) -> None:
-    """Log once that this process cannot ask a provider."""
-    if provider not in _missing:
-        _missing.add(provider)
-        why = masking.inert(failure.message or failure.type)
-        log.error("provider %s cannot be asked here: %s; install it and restart", provider, why)
-
-
 def _paused(standing: Standing) -> _Leaf:
     why = f"not asked, it is paused: {standing.reason or 'no reason given'}"
     failure = Failure(category=standing.category, why=why, type="ProviderPaused", message=why)
     error = ProviderPaused(f"{standing.name} was {why}")
     return _Leaf(Miss(standing.name, standing.category, why, 0.0), error, failure, standing.left)
-
-
-def _first_end(standings: list[Standing]) -> float | None:
-    """Return the seconds until the first cooldown ends; None if no pause has an end."""
-    first = min((state.left for state in standings if state.left is not None), default=math.inf)
-    return None if first == math.inf else first
-
-
-def _earliest(leaves: list[_Leaf]) -> float | None:
-    """Return when the first provider may be asked again; None if the policy decides."""
-    hopeful = [leaf.wait for leaf in leaves if leaf.failure.category not in HOPELESS]
-    waits = [wait for wait in hopeful if wait is not None and wait != float("inf")]
-    return min(waits) if waits and None not in hopeful else None
 
 
 def _checked(name: str, function: Callable[..., Any]) -> bool:

@@ -54,7 +54,6 @@ from webkit import READ, Web
 HOUR = 3600.0
 LONG = 14
 SECRETS = ("named", "shaped", "nested", "told", "tagged", "session", "imported", "noted", "bearer")
-_MASK_NUMBER = re.compile(r"•••\d+•••")
 _VARIES = re.compile(r'"(?:as_of|cursor)": ?(?:"[^"]*"|[\d.]+)')
 
 
@@ -282,14 +281,17 @@ def every_route() -> Iterator[tuple[str, str, object]]:
 
 
 def edits(right: World) -> Iterator[tuple[str, str, object]]:
-    """Edits with guesses, with marks moved, and submits that a key compares."""
+    """Edits with guesses, with masks moved, and submits that a key compares."""
     seen = json.loads(right.web.ask("GET", f"/api/v1/jobs/{job_id(2)}").text)["payload"]
-    marks = _MASK_NUMBER.findall(json.dumps(seen, ensure_ascii=False))
     place = f"/api/v1/jobs/{job_id(2)}/edit"
-    for mark in marks:
-        yield "POST", place, {"payload": {"to": mark}, "edits": 0}
-        for change in ({"to": mark}, {"to": f"x {mark}"}, {mark: 1}, {"deep": {"rows": [mark]}}):
-            yield "POST", place, {"payload": {**seen, **change}, "edits": 0}
+    yield "POST", place, {"payload": {"to": masking.MASK}, "edits": 0}
+    for change in (
+        {"to": masking.MASK},
+        {"to": f"x {masking.MASK}"},
+        {masking.MASK: 1},
+        {"deep": {"rows": [masking.MASK]}},
+    ):
+        yield "POST", place, {"payload": {**seen, **change}, "edits": 0}
     yield "POST", place, {"payload": {**seen, "password": "replaced"}, "edits": 0}
     for guess in ("named", "told"):
         body = {**payload(right.secrets, right.pin), "password": right.secrets[guess]}

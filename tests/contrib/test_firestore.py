@@ -13,6 +13,7 @@ from redrive import GiveUp, Handler, Job, Keep, Policy, Redrive
 from redrive.contrib.firestore import mirror
 from redrive.errors import UsageError
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 NAME = "bigquerySyncFailures"
 TASK: dict[str, Any] = {"userId": "u-1", "sessionId": "s-1", "tableName": "events"}
@@ -162,7 +163,7 @@ def test_an_answer_that_is_lost_does_no_harm(user: User) -> None:
     assert user.app.store.waiting_events() == {}
 
 
-@pytest.mark.parametrize("value", [[[1]], 2**63, {"": 1}, {"__id__": 1}, {"n" * 2000: 1}])
+@each_row("value", [[[1]], 2**63, {"": 1}, {"__id__": 1}, {"n" * 2000: 1}])
 def test_a_payload_that_firestore_cannot_hold_is_text(user: User, value: object) -> None:
     document = user.document(user.die(more=value))
     assert document["originalData"].startswith('{"userId":"u-1"')

@@ -11,11 +11,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import walkkit
 from redrive import config
 from redrive.cli import _errors
+from redrive.cli._root import root
 from redrive.worker import supervisor
+from tablekit import each_row
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -94,26 +97,20 @@ def test_the_readme_example_keeps_the_call_and_says_so(tmp_path: Path) -> None:
     assert (tmp_path / "redrive.db").is_file()
 
 
-@pytest.mark.parametrize(("page", "line"), commands(), ids=lambda value: str(value)[:40])
+@each_row("page, line", commands())
 def test_every_command_shown_exists(page: str, line: str) -> None:
     words = shlex.split(line)
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), page
         return
     assert words[0] == "redrive", line
-    done = subprocess.run(
-        [sys.executable, "-m", "redrive", words[1], "--help"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(root, [words[1], "--help"])
+    assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize(
-    ("page", "block"),
+@each_row(
+    "page, block",
     [(page.name, block) for page in PAGES for block in blocks(page, "toml")],
-    ids=lambda value: str(value)[:20],
 )
 def test_every_toml_block_is_a_file_that_redrive_reads(
     page: str, block: str, tmp_path: Path
@@ -125,10 +122,9 @@ def test_every_toml_block_is_a_file_that_redrive_reads(
     assert found.file == tmp_path / "redrive.toml", page
 
 
-@pytest.mark.parametrize(
-    ("page", "block"),
+@each_row(
+    "page, block",
     [(page.name, block) for page in PAGES for block in blocks(page, "json")],
-    ids=lambda value: str(value)[:20],
 )
 def test_every_json_block_is_json(page: str, block: str) -> None:
     assert json.loads(block), page

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tablekit import each_row
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -93,7 +93,7 @@ def test_the_library_runs_no_text_as_code_and_no_shell() -> None:
     assert not found, "never in this library:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "import pickle",
@@ -115,7 +115,7 @@ def test_the_check_finds(code: str) -> None:
     assert offences(ast.parse(code))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "import json\njson.loads(text)",

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from redrive.jobs.job import TRANSITIONS, State
+from tablekit import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -63,7 +64,7 @@ def test_the_site_shows_every_page() -> None:
     assert set(named) == shown
 
 
-@pytest.mark.parametrize("name", ["commands", "api", "python"])
+@each_row("name", ["commands", "api", "python"])
 def test_the_references_that_the_site_prints_can_be_made(name: str) -> None:
     page = runpy.run_path(str(REFERENCE / f"{name}.py"))["page"]()
     assert page.count("### ") > 15

@@ -5,7 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
+from tablekit import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,7 +64,7 @@ def text_of(path: Path) -> str | None:
         return None
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
+@each_row("what", FORBIDDEN)
 def test_no_tracked_file_names(what: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
@@ -75,8 +75,8 @@ def test_no_tracked_file_names(what: str) -> None:
     assert not found, f"{what} does not belong in the tree:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    ("what", "line"),
+@each_row(
+    "what, line",
     [
         ("the host of a package registry", "url = https://files.python" + "hosted.org/x"),
         ("the host of a package registry", "https://py" + "pi.org/simple"),
@@ -90,7 +90,7 @@ def test_the_patterns_find_what_they_are_for(what: str, line: str) -> None:
     assert FORBIDDEN[what].search(line)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line", ["https://example.com/wo" + "rk/1", "tests/wo" + "rk/x", "--no-emit-index" + "-url "]
 )
 def test_the_patterns_leave_other_text_alone(line: str) -> None:
@@ -128,7 +128,7 @@ def test_a_face_that_asks_the_store_for_jobs_is_found() -> None:
     assert asked_of_stores("def f(app): return app.store.find(1), store.get(2)") == {"find", "get"}
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+@each_row("dialect", ["sqlite", "postgres"])
 def test_no_two_statements_have_one_name(dialect: str) -> None:
     """The loader would take one of them, which one depending on the directory's order."""
     files = (ROOT / "src" / "redrive" / "stores" / "sql" / dialect).glob("*.sql")

@@ -9,6 +9,7 @@ import pytest
 
 import walkkit
 from pgkit import empty_database
+from tablekit import each_row
 from walkkit import BLOCK, Walk, can_walk, check, needs
 
 PAGES = walkkit.pages()
@@ -25,11 +26,12 @@ def test_the_page_does_what_it_says(page: Path, reader: Walk) -> None:
         pytest.skip(f"`make test-frameworks` or `make test-sdk` walks it: {needs(page)}")
     if "postgresql:///shop" in page.read_text("utf-8"):
         reader.environ |= empty_database("shop")
+    reader.as_processes = page.name == "quickstart.md"  # the first pages of a newcomer
     done = reader.page(page)
     assert done > 0 or page.name == "README.md"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-3:]))
+@each_row("page", PAGES)
 def test_every_python_block_is_python(page: Path) -> None:
     for language, body in BLOCK.findall(page.read_text("utf-8")):
         if language == "python":

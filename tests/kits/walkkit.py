@@ -43,6 +43,8 @@ class Walk:
 
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)
+    as_processes: bool = True
+    """Whether commands are run as a reader's shell does, rather than in this process."""
 
     def page(self, path: Path) -> int:
         """Do everything on the page; give how much there was."""
@@ -82,6 +84,8 @@ class Walk:
             environ[setting[1]] = setting[2]
             words = words[1:]
         start = {"redrive": [sys.executable, "-m", "redrive"], "python": [sys.executable]}
+        if words[0] == "redrive" and not self.as_processes:
+            return self.run_here(words, environ, code)
         first = [words[0]] if words[0] == sys.executable else start[words[0]]
         done = subprocess.run(
             [*first, *words[1:]],
@@ -94,6 +98,27 @@ class Walk:
             check=False,
         )
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def run_here(self, words: list[str], environ: dict[str, str], code: int) -> str:
+        """Run a command of ours in this process, and forget the programs that it imported."""
+        import pytest  # noqa: PLC0415 - where pages are walked as processes there is none
+        from click.testing import CliRunner  # noqa: PLC0415
+
+        from redrive.cli._root import root  # noqa: PLC0415
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            patch.syspath_prepend(self.folder)
+            for name in {*environ, "REDRIVE_STORE"}:
+                patch.setenv(name, environ[name]) if name in environ else patch.delenv(name, False)
+            known = {*sys.modules}
+            done = CliRunner().invoke(root, words[1:])
+            for name in {*sys.modules} - known:
+                file = getattr(sys.modules[name], "__file__", None) or ""
+                if file.startswith(str(self.folder)):
+                    del sys.modules[name]
+        assert done.exit_code == code, f"{words}: {done.exit_code}\n{done.output}"
         return done.stdout
 
 

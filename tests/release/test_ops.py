@@ -29,6 +29,7 @@ from redrive.logs import JsonFormatter
 from redrive.metrics import ALL
 from redrive.web.api import ROUTES
 from summarykit import new_database
+from tablekit import each_row
 from workkit import until
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +72,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+@each_row("rule", rules())
 def test_a_rule_speaks_of_metrics_and_labels_that_there_are(rule: dict[str, Any]) -> None:
     expr = rule["expr"]
     names = set(re.findall(r"\bredrive_\w+", expr))
@@ -150,7 +151,7 @@ def unit(name: str) -> configparser.ConfigParser:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(one.name for one in (OPS / "systemd").iterdir()))
+@each_row("name", sorted(one.name for one in (OPS / "systemd").iterdir()))
 def test_a_unit_starts_a_command_that_there_is(name: str) -> None:
     found = unit(name)
     assert set(found.sections()) == {"Unit", "Service", "Install"}

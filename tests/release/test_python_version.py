@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tablekit import each_row
+
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = runpy.run_path(str(ROOT / "tools" / "python_version.py"))
 OURS = "{}.{}".format(*sys.version_info)
 
 
-@pytest.mark.parametrize(("wanted", "code"), [("", 0), (OURS, 0), ("3.1", 1), ("3.99", 1)])
+@each_row("wanted, code", [("", 0), (OURS, 0), ("3.1", 1), ("3.99", 1)])
 def test_another_version_than_the_one_asked_for_is_an_error(
     wanted: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-
 from kit import START, make_job
 from redrive.attempts import executions
 from redrive.attempts.executions import Execution
@@ -14,6 +12,7 @@ from redrive.jobs.job import Category, Failure
 from redrive.jobs.outcomes import Failed
 from redrive.registry import Entry
 from redrive.testing import ManualClock
+from tablekit import each_row
 
 
 def entry_of(name: str, *formerly: str) -> Entry:
@@ -38,8 +37,8 @@ def failure(execution: Execution, error: Exception, *, timed_out: bool = False) 
     return execution.outcome.failure
 
 
-@pytest.mark.parametrize(
-    ("kind", "timed_out", "category", "groups"),
+@each_row(
+    "kind, timed_out, category, groups",
     [
         (ConnectionResetError, False, Category.TRANSIENT, 1),
         (ConnectionResetError, True, Category.TIMEOUT, 2),

@@ -12,6 +12,7 @@ import pytest
 from redrive import Redrive
 from redrive.errors import ProgramMissing, UsageError
 from redrive.worker.programs import load_program, program_name
+from tablekit import each_row
 
 SHOP = "from redrive import Redrive\napp = Redrive('memory:')\nclass Holder:\n    inner = app\n"
 
@@ -32,7 +33,7 @@ def test_a_program_is_found_by_module_and_attribute() -> None:
     assert load_program("prog_face:mine", Redrive) is app
 
 
-@pytest.mark.parametrize("name", ["", "shop", "shop:", ":app", ":"])
+@each_row("name", ["", "shop", "shop:", ":app", ":"])
 def test_a_name_of_no_program_is_a_mistake_in_the_call(name: str) -> None:
     with pytest.raises(UsageError, match="write module:attribute") as caught:
         load_program(name, Redrive)
@@ -86,8 +87,8 @@ def test_a_module_that_others_would_not_find_does_not_count(tmp_path: Path) -> N
 SAY = "from redrive.worker.programs import program_name\nprint(program_name(app))\n"
 
 
-@pytest.mark.parametrize(
-    ("file", "words", "expected"),
+@each_row(
+    "file, words, expected",
     [
         ("package/jobs.py", ["-m", "package.jobs"], "package.jobs:app"),
         ("single.py", ["-m", "single"], "single:app"),

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from redrive.classify import names, tables
 from redrive.jobs.interrupts import may_be_ctrl_c
@@ -197,7 +197,9 @@ def inside(clues: Clues) -> Iterator[BaseException]:
 
 def members(error: BaseException) -> tuple[BaseException, ...]:
     """Return the errors in a group; none for any other error."""
-    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    if isinstance(error, BaseExceptionGroup):
+        return cast("BaseExceptionGroup[BaseException]", error).exceptions
+    return ()
 
 
 def with_causes(error: BaseException) -> Iterator[Clues]:

@@ -335,7 +335,7 @@ def _changed(desk: Desk, found: Plan, planned: int) -> Left:
     if missing <= 0 or found.selection.ids:
         return []
     filters = Filters(**found.selection.usual(USUAL[found.verb]).filters)
-    states = frozenset(map(State, filters["state"]))
+    states = frozenset(map(State, filters.get("state", ())))
     filters["state"] = tuple(State)
     filters["newer_than"] = desk.store.now() - found.at + _SLACK
     filters.pop("older_than", None)

@@ -94,13 +94,15 @@ class _Restoring:
         if isinstance(edited, dict):
             return self._fields(cast("dict[str, Any]", edited), shown, stored, path)
         if isinstance(edited, list):
-            return self._items(edited, shown, stored, path)
+            return self._items(cast("list[object]", edited), shown, stored, path)
         return self._text(edited, shown, stored, path) if type(edited) is str else edited
 
     def _fields(self, edited: dict[str, Any], shown: Any, stored: Any, path: str) -> Any:
         # Names that are hidden alike cannot be told apart.
-        known = isinstance(stored, dict) and isinstance(shown, dict) and len(shown) == len(stored)
-        names = dict(zip(shown, stored, strict=True)) if known else {}
+        names: dict[str, str] = {}
+        if isinstance(stored, dict) and isinstance(shown, dict):
+            before, after = cast("dict[str, Any]", stored), cast("dict[str, Any]", shown)
+            names = dict(zip(after, before, strict=True)) if len(after) == len(before) else {}
         fields: dict[str, Any] = {}
         for key, item in edited.items():
             inner = f"{path}.{key}"
@@ -115,7 +117,7 @@ class _Restoring:
         return fields
 
     def _items(self, edited: list[Any], shown: Any, stored: Any, path: str) -> Any:
-        before = [written(item) for item in shown] if isinstance(shown, list) else []
+        before = list(map(written, cast("list[object]", shown))) if isinstance(shown, list) else []
         times, is_as_long = Counter(before), len(before) == len(edited)
         items: list[Any] = []
         for at, item in enumerate(edited):

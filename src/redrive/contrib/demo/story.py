@@ -25,8 +25,12 @@ from redrive.strategies import exponential
 
 SIZES = {"mail.send": 12, "printer.print": 9, "model.ask": 6, "card.charge": 20, "parcel.ship": 3}
 """How many jobs of each handler; those of the last two die."""
-SHOWN = {"waiting": State.PENDING, "running": State.RUNNING, "completed": State.COMPLETED}
-SHOWN |= {"dead": State.DEAD}
+SHOWN = {
+    "waiting": State.PENDING,
+    "running": State.RUNNING,
+    "completed": State.COMPLETED,
+    "dead": State.DEAD,
+}
 COLOURS = ("yellow", "cyan", "green", "red")
 PATIENCE = 20.0
 

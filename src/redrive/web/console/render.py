@@ -66,7 +66,7 @@ def templates() -> Environment:
         auto_reload=False,
     )
     known: dict[str, Any] = {
-        "asset": lambda name: assets()[name].name,
+        "asset": _asset_name,
         "charts": charts,
         "kinds": shown.KINDS,
         "languages": NAMES,
@@ -111,6 +111,10 @@ def page(visit: Visit, template: str, data: Mapping[str, Any]) -> str:
         "every": 0,
     }
     return templates().get_template(template).render({**frame, **data})
+
+
+def _asset_name(name: str) -> str:
+    return assets()[name].name
 
 
 def _notice_text(visit: Visit) -> str:

@@ -40,7 +40,7 @@ def each_row(
                         fixtures["caplog"].clear()
                     try:
                         test(**values)
-                    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - all are told
+                    except (Exception, BaseExceptionGroup, pytest.fail.Exception) as error:  # noqa: BLE001 - all are told
                         error.add_note(f"in row {number}: {row!r}"[:500])
                         errors.append(error)
             if errors:

@@ -12,7 +12,6 @@ from queue import SimpleQueue
 from typing import Literal
 
 from redrive.jobs import logger
-from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Failure, Job
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import seen
@@ -97,9 +96,7 @@ class Bus:
         for listener in self._listeners:
             try:
                 listener(event)
-            except BaseException as error:
-                if may_be_ctrl_c(error):
-                    raise
+            except Exception:
                 log.exception("a listener failed on %s; it was ignored", event.kind)
 
 

@@ -49,7 +49,7 @@ class MyOtherError(MyError):
 
 
 def raises(error: BaseException) -> bool:
-    raise SystemExit(str(error))
+    raise LookupError(str(error))
 
 
 @each_row(
@@ -277,12 +277,12 @@ def test_a_rule_that_raises_is_logged_once_a_minute_and_named_in_the_record(
     failures = [classify(ValueError("hunter2"), rules=rules) for _ in range(3)]
     assert {failure.category for failure in failures} == {"unknown"}
     assert failures[0].why == (
-        "nothing known about ValueError; your rule for raises raised SystemExit"
+        "nothing known about ValueError; your rule for raises raised LookupError"
     )
     nested = classify(ExceptionGroup("all", [ValueError("a"), ValueError("b")]), rules=rules)
     assert nested.why.count("your rule for raises") == 1
     (line,) = caplog.messages
     assert "the rule for raises (" in line
     assert "test_failures.py:" in line
-    assert "raised SystemExit" in line
+    assert "raised LookupError" in line
     assert "hunter2" not in line

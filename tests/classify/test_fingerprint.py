@@ -271,12 +271,12 @@ def test_odd_code_and_odd_errors_have_a_cause() -> None:
     class Odd(Exception):
         @property
         def redrive_group(self) -> str:
-            raise SystemExit
+            raise LookupError
 
         def __str__(self) -> str:
-            raise SystemExit
+            raise LookupError
 
-    assert cause_of(Odd()).title == "Odd: <Odd whose str() raised SystemExit>"
+    assert cause_of(Odd()).title == "Odd: <Odd whose str() raised LookupError>"
     code = compile("raise ValueError", "/srv/\ud800/a.py", "exec")
     for names in ({"__package__": 7}, {"__name__": None}):
         cause_of(caught(exec, code, names)).title.encode()

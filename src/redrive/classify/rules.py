@@ -8,7 +8,6 @@ from typing import Final
 
 from redrive.classify import clues as look
 from redrive.classify.clues import Clues, as_text, as_whole, errno_name, name_of
-from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.logger import log
 from redrive.payloads.masking import type_name
 from redrive.policies.policy import When
@@ -22,9 +21,7 @@ def applies(rule: When, clues: Clues, raised: list[str]) -> bool:
     """Return True if a rule matches an error; one whose test raises does not, and is logged."""
     try:
         return _matches(rule, clues)
-    except BaseException as error:
-        if may_be_ctrl_c(error):
-            raise
+    except Exception as error:  # noqa: BLE001 - user code
         raised.append(f"your rule for {description(rule)} raised {type_name(error)}")
         _warn(rule, error)
         return False

@@ -23,7 +23,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
-from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.payloads import escaping, secret_names
 from redrive.payloads.secret_names import LONG_SECRET, is_secret_name
 from redrive.payloads.secret_shapes import HINTS, ROOTS, SHAPES
@@ -363,15 +362,13 @@ def _is_empty(value: re.Match[str]) -> bool:
 def safe_text(value: object, limit: int = 2000) -> str:
     """Turn anything into text that can be stored, whatever its `str()` does.
 
-    Never raises, but for Ctrl-C: a `__str__` that fails is told in words, one that returns too much is cut
+    Never raises: a `__str__` that fails is told in words, one that returns too much is cut
     with a note of how much is missing. The result encodes as UTF-8 and holds no NUL.
     """
     try:
         text = str(value)
         head, length = text[:limit], len(text)
-    except BaseException as error:  # user code may raise anything at all
-        if may_be_ctrl_c(error):
-            raise
+    except Exception as error:  # noqa: BLE001 - user code
         head = f"<{type_name(value)} whose str() raised {type_name(error)}>"
         length = len(head)
     if length <= limit and head.isascii() and "\0" not in head:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from redrive.jobs import durations
-from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Category, Completed, Dead, Failure, Job, Reason, Retry, Return, Verdict
 from redrive.jobs.outcomes import AlreadyDone, Done, Failed, Interrupted, Outcome, Returned, Skipped
 from redrive.policies.policy import CRASH_LIMIT, DEFAULTS, Policy, Rule
@@ -121,9 +120,7 @@ def _backoff(rule: Rule, index: int, rand: Rand) -> tuple[float, str]:
     assert strategy is not None  # noqa: S101 - the table always has one
     try:
         return delay_after(strategy, index, rand), ""
-    except BaseException as error:  # user code; no job is lost to it
-        if may_be_ctrl_c(error):
-            raise
+    except Exception as error:  # noqa: BLE001 - user code; no job is lost to it
         assert usual is not None  # noqa: S101
         detail = f"{type(strategy).__name__} raised {type(error).__name__}: default back-off used"
         return delay_after(usual, index, rand), detail

@@ -33,7 +33,7 @@ def test_a_program_is_found_by_module_and_attribute() -> None:
     assert load_program("prog_face:mine", Redrive) is app
 
 
-@each_row("name", ["", "shop", "shop:", ":app", ":"])
+@each_row("name", ["", "shop", "shop:", ":app", ":", "./prog_shop.py:app"])
 def test_a_name_of_no_program_is_a_mistake_in_the_call(name: str) -> None:
     with pytest.raises(UsageError, match="write module:attribute") as caught:
         load_program(name, Redrive)

@@ -102,7 +102,7 @@ def _error_of(what: str, headers: dict[str, str]) -> BaseException:
     if _NAME.fullmatch(what) and _is_class(what):
         return _stand_in(what, {"headers": headers})
     msg = f"cannot explain {what!r}: it is not an HTTP status, a policy or the name of an exception"
-    hint = "redrive explain 429, redrive explain httpx.ReadTimeout"
+    hint = "redrive explain 429, redrive explain httpx.ReadTimeout, redrive explain LLM"
     raise Stop("usage", msg, hint=hint, exits=USAGE)
 
 

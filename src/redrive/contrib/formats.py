@@ -129,7 +129,7 @@ def events(rows: Iterable[Row]) -> Rows:
     found: dict[str, Row] = {}
 
     def dead(row: Row) -> Row | None:
-        if row.get("job_id") or row.get("status") not in {"dead_letter", "failed"}:
+        if row.get("job_id") or row["status"] not in {"dead_letter", "failed"}:
             return None
         error = row["error_info"] or Row()
         return {

@@ -25,7 +25,7 @@ _ABSENT = object()
 def load_program(name: str, kind: type[T]) -> T:
     """Import and return the named object of that kind; ProgramMissing says why it cannot."""
     module_name, colon, path = name.partition(":")
-    if not colon or not module_name or not path:
+    if not colon or not path or not module_name or "/" in module_name or module_name[0] == ".":
         msg = f"{name!r} is not the name of a program; write module:attribute, as in shop.jobs:app"
         raise UsageError(msg)
     module = load_module(module_name)

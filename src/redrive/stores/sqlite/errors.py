@@ -61,7 +61,7 @@ def _from_sqlite(error: sqlite3.Error, place: Path) -> RedriveError:
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return forbidden(place, error)
         case sqlite3.SQLITE_NOTADB:
-            return foreign(place, "it is not a SQLite database")
+            return foreign(place, "it is not a SQLite database (name a file of lines jsonl:PATH)")
         case sqlite3.SQLITE_CORRUPT:
             return StoreDamaged(
                 f"{place} is damaged ({error}); keep a copy of it with its -wal file, then restore "

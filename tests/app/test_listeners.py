@@ -139,17 +139,6 @@ def test_the_history_is_that_of_the_time_of_the_event(app: Redrive) -> None:
     assert [event.failure.message for event in events if event.failure] == ["broken", "broken"]
 
 
-def test_a_payload_as_deep_as_allowed_is_delivered(app: Redrive) -> None:
-    events = heard(app, "died", reveal=True)
-    deep: object = 1
-    for _ in range(63):
-        deep = [deep]
-    fail(app, deep=deep)
-    app.run_due()
-    assert events[0].job is not None
-    assert json.loads(events[0].job.payload) == {"deep": deep}
-
-
 def test_what_happened_before_the_subscription_is_not_delivered(
     clock: ManualClock, tmp_path: Path
 ) -> None:
@@ -159,14 +148,6 @@ def test_what_happened_before_the_subscription_is_not_delivered(
         events = heard(app, "died")
         fail(app, number=2)
         app.run_due()
-    assert [event.job.payload for event in events if event.job] == ['{"number":2}']
-
-
-def test_a_listener_that_is_added_late_hears_what_happens_then(app: Redrive) -> None:
-    fail(app, number=1)
-    events = heard(app, "died")
-    fail(app, number=2)
-    app.run_due()
     assert [event.job.payload for event in events if event.job] == ['{"number":2}']
 
 
@@ -283,21 +264,6 @@ def test_give_up_and_skip_end_a_delivery(app: Redrive) -> None:
     app.run_due()
     (dead,) = app.desk.jobs.find(handler="redrive.on.refuse").jobs
     assert (dead.state, dead.reason, dead.attempts) == ("dead", "permanent", 1)
-
-
-def test_counts_of_the_default_table_end_a_delivery(app: Redrive, clock: ManualClock) -> None:
-    """The outbox does not keep categories apart: all failures count for each."""
-
-    @app.on("died", policy=Policy())
-    def fails(event: Event) -> None:
-        raise KeyError("nothing known") if current().attempt < 3 else ConnectionError("down")
-
-    fail(app)
-    for _ in range(40):
-        app.run_due()
-        clock.advance(7 * 3600)
-    (dead,) = app.desk.jobs.find(handler="redrive.on.fails").jobs
-    assert (dead.state, dead.attempts) == ("dead", 20)
 
 
 def test_a_paused_listener_waits(app: Redrive) -> None:
@@ -495,18 +461,3 @@ def test_two_listeners_of_one_name_are_refused(app: Redrive) -> None:
 def test_a_function_without_a_proper_name_needs_one(app: Redrive) -> None:
     with pytest.raises(UsageError, match="<lambda>"):
         app.on("died")(lambda event: None)
-
-
-def test_changed_kinds_are_recorded(clock: ManualClock, tmp_path: Path) -> None:
-    for kinds in (["died"], ["died", "resolved"]):
-        with Redrive(tmp_path / "jobs.db", clock=clock) as app:
-            heard(app, *kinds)
-            assert app.store.subscriptions() == {"keeps": frozenset(kinds)}
-
-
-def test_reading_records_nothing(clock: ManualClock, tmp_path: Path) -> None:
-    with Redrive(tmp_path / "jobs.db", clock=clock) as app:
-        fail(app)
-    with Redrive(tmp_path / "jobs.db", clock=clock, read_only=True) as app:
-        heard(app, "died")
-        assert app.store.subscriptions() == {}

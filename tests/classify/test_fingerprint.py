@@ -179,15 +179,6 @@ def test_lines_of_libraries_are_not_where_it_failed(file: str) -> None:
     assert cause_of(alone) == cause_of(OSError("3 left"))
 
 
-def test_what_is_typed_in_is_the_application() -> None:
-    assert cause_of(run("def f():\n  1/0\nf()", "<stdin>")).title.endswith("@ f")
-
-
-def test_a_comprehension_fails_where_its_function_does() -> None:
-    error = run("def f():\n  return [1 / n for n in (0,)]\nf()")
-    assert cause_of(error).title == "ZeroDivisionError: division by zero @ f"
-
-
 def test_a_key_decides_alone() -> None:
     given = cause_of(Grouped("x"), detail="1").fingerprint
     for key in ("my group", "other", ""):

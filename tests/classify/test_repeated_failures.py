@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import linecache
 import weakref
 from collections.abc import Iterator
 
@@ -93,13 +92,6 @@ def test_each_reads_as_if_it_were_the_first() -> None:
         assert expected[0] != expected[1]
 
 
-def test_a_class_that_learns_to_speak_is_heard() -> None:
-    kind = library("shop.Refused")
-    assert read(kind("x")).category is Category.UNKNOWN
-    kind.redrive_category = "permanent"  # type: ignore[attr-defined]
-    assert read(kind("x")).category is Category.PERMANENT
-
-
 def test_rules_hold_for_what_was_seen_without_them() -> None:
     assert read(ValueError("x")).category is Category.UNKNOWN
     assert read(ValueError("x"), rules=[when(ValueError, "auth")]).category is Category.AUTH
@@ -135,19 +127,3 @@ def test_no_error_is_kept_alive() -> None:
     del error
     gc.collect()
     assert gone() is None
-
-
-def test_what_is_remembered_has_a_limit() -> None:
-    source = "def work(error):\n    raise error\n"
-    linecache.cache["/srv/work.py"] = (len(source), None, source.splitlines(keepends=True), "")
-    for number in range(2100):
-        lines: dict[str, object] = {}
-        exec(compile(source, "/srv/work.py", "exec"), lines)
-        kind = library(f"shop{number}.Refused")
-        with pytest.raises(kind) as caught:
-            lines["work"](kind("x"))  # type: ignore[operator]
-        read(caught.value)
-    assert 0 < len(clues._KNOWN) <= 500
-    assert 0 < len(judge._KNOWN) <= 500
-    assert 0 < len(statements._KNOWN) <= 2000
-    assert 0 < len(fingerprint._KNOWN) <= 2000

@@ -294,15 +294,6 @@ def test_the_retry_line_can_be_pasted(shop: Shop) -> None:
     assert shop.state_of(name(1)) == "pending"
 
 
-def test_options_stand_before_or_after_the_command(shop: Shop) -> None:
-    after = shop.run("list", "--json", "--store", "redrive.db").stdout
-    assert shop.run("--json", "--store", "redrive.db", "list").stdout == after
-    assert shop.run("--json", "list", "--store", "redrive.db").stdout == after
-    assert (
-        shop.run("--store", "nowhere.db", "list", "--store", "redrive.db", "--json").stdout == after
-    )
-
-
 def test_groups_count_the_dead_of_each_cause(shop: Shop) -> None:
     data = json.loads(shop.run("groups", "--json").stdout)["data"]
     assert [(g["group"], g["jobs"]) for g in data] == [("G1", 2), ("G2", 1), ("G3", 1)]

@@ -75,28 +75,6 @@ def test_no_tracked_file_names(what: str) -> None:
     assert not found, f"{what} does not belong in the tree:\n" + "\n".join(found)
 
 
-@each_row(
-    "what, line",
-    [
-        ("the host of a package registry", "url = https://files.python" + "hosted.org/x"),
-        ("the host of a package registry", "https://py" + "pi.org/simple"),
-        ("an option that names a package index", "--index" + "-url https://example.com"),
-        ("a folder of one developer's machine", "see /ro" + "ot/notes.txt"),
-        ("a folder of one developer's machine", "'/ho" + "me/ada/redrive'"),
-        ("a folder of one developer's machine", "C:\\Us" + "ers\\ada"),
-    ],
-)
-def test_the_patterns_find_what_they_are_for(what: str, line: str) -> None:
-    assert FORBIDDEN[what].search(line)
-
-
-@each_row(
-    "line", ["https://example.com/wo" + "rk/1", "tests/wo" + "rk/x", "--no-emit-index" + "-url "]
-)
-def test_the_patterns_leave_other_text_alone(line: str) -> None:
-    assert not any(pattern.search(line) for pattern in FORBIDDEN.values())
-
-
 FACES = ("cli", "web", "alerts", "metrics.py")
 OF_A_STORE = {"url", "durability", "now", "verify", "note", "notes", "startswith"}
 """What the faces may ask a store itself; `startswith` is of a setting named `store`."""
@@ -122,10 +100,6 @@ def test_the_faces_reach_jobs_through_the_desk() -> None:
         for name in asked_of_stores(file.read_text("utf-8")) - OF_A_STORE
     }
     assert not found, "ask app.desk instead:\n" + "\n".join(sorted(found))
-
-
-def test_a_face_that_asks_the_store_for_jobs_is_found() -> None:
-    assert asked_of_stores("def f(app): return app.store.find(1), store.get(2)") == {"find", "get"}
 
 
 @each_row("dialect", ["sqlite", "postgres"])

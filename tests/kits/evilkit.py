@@ -155,11 +155,6 @@ def ignores_the_signal() -> None:
 
 
 @evil(*LATE, timeout=0.3)
-def stops_itself() -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-@evil(*LATE, timeout=0.3)
 def catches_everything() -> None:
     while True:
         with contextlib.suppress(BaseException):
@@ -179,11 +174,6 @@ async def stalls_the_loop() -> None:
 @evil("crash", "exited with code 0")
 def leaves() -> None:
     os._exit(0)
-
-
-@evil("crash", "exited with code 3")
-async def leaves_with_code() -> None:
-    os._exit(3)
 
 
 @evil("crash", "killed by SIGSEGV")
@@ -228,11 +218,6 @@ def raises_a_base_exception() -> NoReturn:
 
 @evil("unknown", "SystemExit")
 def exits() -> NoReturn:
-    sys.exit(0)
-
-
-@evil("unknown", "SystemExit")
-async def exits_the_loop() -> NoReturn:
     sys.exit(0)
 
 
@@ -308,43 +293,10 @@ def takes_signals() -> None:
 
 
 @evil("")
-def sets_an_alarm() -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-
-
-@evil("")
-def closes_descriptors() -> None:
-    os.closerange(0, 21)
-
-
-@evil("crash", "exited with code 1|closed its connection")
-def closes_everything() -> None:
-    os.closerange(0, 4096)
-
-
-@evil("")
 def prints_much() -> None:
     block = b"x" * 1023 + b"\n"
     for _ in range(1 << 10):
         os.write(1, block * (1 << 10))
-
-
-@evil("")
-def talks_out_of_turn() -> None:
-    for descriptor in range(200, 204):
-        with contextlib.suppress(OSError):
-            os.write(descriptor, b'rubbish\n[1]\n{"a": 1}\n')
-
-
-@evil("")
-def forks_and_both_return() -> None:
-    os.fork()
-
-
-@evil("unknown", "ValueError")
-def forks_and_both_raise() -> None:
-    os.fork()
-    raise ValueError
 
 
 @evil("")
@@ -362,30 +314,8 @@ def leaves_an_orphan() -> None:
     os.wait()
 
 
-@evil("crash", "killed by SIGSEGV")
-def forks_and_crashes() -> None:
-    if not os.fork():
-        time.sleep(3600)
-    ctypes.string_at(0)
-
-
 @evil(*LATE, timeout=0.3)
 def forks_and_hangs() -> None:
     os.fork()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(3600)
-
-
-@evil("")
-def leaves_a_chatty_thread() -> None:
-    def chat() -> None:
-        while True:
-            print("psst")  # noqa: T201
-            time.sleep(0.001)
-
-    threading.Thread(target=chat, daemon=True).start()
-
-
-@evil("")
-def leaves_a_stubborn_thread() -> None:
-    threading.Thread(target=time.sleep, args=(3600,)).start()

@@ -132,11 +132,3 @@ def test_what_is_installed_works(installed: Path, tmp_path: Path) -> None:
     assert passed.returncode == 6, passed.stderr
     assert "no such order" in run(redrive_command, "dlq", "--store", "shop.db", **vars(here))
     assert "47 jobs completed" in run(redrive_command, "demo", **vars(here))
-
-
-def test_the_version_has_a_place_in_the_changelog() -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+", redrive.__version__)
-    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    heads = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d{2}-\d{2}))?$", text, re.MULTILINE)
-    assert heads[0] in {("Unreleased", ""), (redrive.__version__, heads[0][1])}
-    assert all(date for head, date in heads if head != "Unreleased")

@@ -10,73 +10,7 @@ from typing import Any
 
 import pytest
 
-from hookkit import CHANCES, DAY, HOOK, TOKEN, HookApi, User
-from redrive.policies import presets
-
-
-def test_r_hooks_case_attempt_20_waits_an_hour_at_most() -> None:
-    strategy = presets.WEBHOOKS.wait
-    assert strategy is not None
-    for chance in CHANCES:
-        wait = strategy.get_backoff_with_jitter(19, lambda chance=chance: chance)
-        assert 3570 <= wait <= 3600
-
-
-def test_r_hooks_case_an_exhausted_hook_8_days_old_is_removed(user: User) -> None:
-    user.exhaust()
-    user.clock.advance(8 * DAY)
-    user.run()
-    assert user.jobs() == []
-
-
-def test_r_hooks_case_a_pending_hook_8_days_old_stays(user: User) -> None:
-    job = user.fail()
-    user.clock.advance(8 * DAY)
-    assert user.app.cleanup() == 0
-    assert user.app.get(job.id).state == "pending"
-
-
-def test_r_hooks_case_a_failure_writes_one_pending_line(user: User) -> None:
-    job = user.fail()
-    lines = [line for line in user.store.read_text("utf-8").splitlines() if job.id in line]
-    assert len(lines) == 1
-    assert [job.state for job in user.jobs()] == ["pending"]
-
-
-def test_r_hooks_case_only_pending_ones_are_picked(user: User) -> None:
-    waiting = {user.fail().key, user.fail().key}
-    user.exhaust()
-    user.app.desk.resolve(user.fail(), reason="done by hand")
-    user.clock.advance(3600)
-    user.api.seen.clear()
-    assert user.app.run_due().taken == 2
-    assert {request.headers["idempotency-key"] for request in user.api.posts} == waiting
-
-
-def test_r_hooks_case_a_retry_in_the_future_is_not_picked(user: User) -> None:
-    user.fail()
-    user.clock.advance(59)
-    assert user.app.run_due().taken == 0
-    user.clock.advance(1.001)
-    assert user.app.run_due().taken == 1
-
-
-def test_r_hooks_case_success_resolves(user: User) -> None:
-    job = user.fail()
-    user.clock.advance(3600)
-    user.app.run_due()
-    job = user.app.get(job.id)
-    assert (job.state, job.reason, job.attempts) == ("completed", "done", 2)
-
-
-def test_r_hooks_case_a_failure_counts_up_the_same_entry(user: User) -> None:
-    job = user.fail()
-    for number in (2, 3, 4):
-        user.clock.advance(600)
-        user.api.script = [500]
-        user.app.run_due()
-        (found,) = user.jobs()
-        assert (found.id, found.attempts, found.first_failed) == (job.id, number, job.first_failed)
+from hookkit import HOOK, TOKEN, HookApi, User
 
 
 def test_r_hooks_case_quotes_and_control_characters_survive(user: User) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -144,28 +143,6 @@ def test_r_summaries_7_the_view_is_made_with_the_store(empty: str) -> None:
     assert f"the view {VIEW} shows the jobs of {HANDLER} (none yet)" in again.stdout
 
 
-def test_r_summaries_7_it_lies_in_the_store_s_schema(empty: str) -> None:
-    url = f"{empty}&schema=jobs_of_tests"
-    assert "the view jobs_of_tests.summarize_job_queue" in run(*INIT, "--store", url).stdout
-    assert "redrive.summarize_job_queue" in run(*INIT, "--store", empty).stdout
-
-
-def test_r_summaries_7_made_twice_it_is_the_same(service: Service) -> None:
-    service.keep_dead("j1")
-    assert service.run(*INIT).exit_code == 0
-    assert service.retry("a1") == 1
-    assert len(service.app.desk.log.actions()) == 1, "there must be one trigger"
-
-
-def test_r_summaries_7_made_by_many_at_once_it_is_the_same(empty: str) -> None:
-    with ThreadPoolExecutor(4) as threads:
-        stores = list(threads.map(PostgresStore, [empty] * 4))
-        made = [threads.submit(store.make_view, "q", HANDLER) for store in stores]
-        assert {one.result() for one in made} == {"redrive.q"}
-    for store in stores:
-        store.close()
-
-
 def test_r_summaries_7_another_handler_is_refused_and_said(service: Service) -> None:
     service.keep("j1")
     result = service.run(*INIT[:-1], "other")
@@ -197,31 +174,6 @@ def test_r_summaries_7_a_name_that_is_taken_is_refused(
     assert words in result.stderr
     assert service.run("init", "--view", "q", "--handler", HANDLER).exit_code == 0
     service.sql("DROP VIEW redrive.q")
-
-
-def test_r_summaries_7_our_own_tables_are_not_for_the_taking(service: Service) -> None:
-    for name in ("jobs", "acts", "jobs_by_id", "pg_class"):
-        result = service.run("init", "--view", name, "--handler", HANDLER)
-        assert result.exit_code == 2
-        assert f"{name} is a" in result.stderr
-    assert service.app.store.verify().ok
-
-
-@each_row(
-    "name",
-    ["Queue", "a.b.c", "A.b", ".q", 'q"; DROP TABLE articles; --', "q q", "", "1q", "ü", "q" * 64],
-)
-def test_r_summaries_7_a_name_that_needs_quotes_is_refused(service: Service, name: str) -> None:
-    result = service.run("init", "--view", name, "--handler", HANDLER)
-    assert result.exit_code == 2
-    assert "cannot be a view's name" in result.stderr
-
-
-@each_row("name", ["it's", "a b", "", "*"])
-def test_r_summaries_7_what_no_handler_is_called_is_refused(service: Service, name: str) -> None:
-    result = service.run("init", "--view", "q", "--handler", name)
-    assert result.exit_code == 2
-    assert "a name must be" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -303,20 +255,6 @@ def test_r_summaries_7_a_column_that_cannot_be_is_refused(
     twice = ("--column", "a=payload.a", "--column", "a=payload.b")
     result = service.run("init", "--view", "q", "--handler", HANDLER, *twice)
     assert "has a column a already" in result.stderr
-
-
-def test_r_summaries_7_a_schema_that_is_not_there_is_named(service: Service) -> None:
-    result = service.run("init", "--view", "nowhere.q", "--handler", HANDLER)
-    assert result.exit_code == 2
-    assert "the database has no schema nowhere" in result.stderr
-
-
-def test_r_summaries_7_the_view_of_another_store_is_not_taken(empty: str) -> None:
-    words = ("init", "--view", "public.q", "--handler", HANDLER, "--store")
-    assert run(*words, empty).exit_code == 0
-    result = run(*words, f"{empty}&schema=another")
-    assert result.exit_code == 2
-    assert "public.q is a view already" in result.stderr
 
 
 @each_row("url", ["x.db", "sqlite:x.db", "jsonl:x.jsonl", "memory:"])

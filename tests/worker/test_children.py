@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import os
 import resource
-import select
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
-from childkit import PROGRAM, end_of, evil_job, held, is_right_end
+from childkit import PROGRAM, end_of, evil_job, held
 from kit import make_job
 from redrive import Redrive
 from redrive.attempts import executions
 from redrive.errors import ChildFailed
 from redrive.jobs.outcomes import Done, Interrupted, Skipped
-from redrive.worker import child_process, children
+from redrive.worker import children
 from redrive.worker.children import Child, Ran
 
 Run = Callable[..., Ran]
@@ -84,18 +81,6 @@ def test_the_output_of_a_handler_goes_to_standard_error_the_rest_is_counted(
     assert capsys.readouterr().err == "again\n"
 
 
-def test_output_that_was_not_yet_announced_when_the_answer_came_is_shown_too(
-    run: Run, child: Child, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """F50. The kernel tells of an answer and of output in whatever order."""
-    run("look")
-    assert child._process is not None
-    child._process._poll.unregister(child._process.output.fd)
-    run("say", '{"text":"in time"}')
-    assert capsys.readouterr().err.endswith("in time\n")
-    child._process._poll.register(child._process.output.fd, select.POLLIN)
-
-
 def test_a_job_arrives_whole_however_large(run: Run) -> None:
     """A payload of the largest size, from a parent whose buffer is much smaller."""
     text = "ü" * 500_000
@@ -105,13 +90,6 @@ def test_a_job_arrives_whole_however_large(run: Run) -> None:
 
 def test_arguments_that_do_not_fit_may_be_of_another_release(run: Run) -> None:
     assert end_of(run("say", '{"words":"hello"}').outcome)[0] == "unknown"
-
-
-def test_start_and_duration_are_those_of_the_handler(own: Child) -> None:
-    before, began = time.time(), list[float]()
-    ran = own.run(*evil_job("say", '{"text":"x"}'), on_start=lambda: began.append(time.time()))
-    assert before < ran.started <= began[0] <= time.time()
-    assert ran.duration <= time.time() - ran.started
 
 
 def test_a_handler_is_told_that_its_lease_is_lost(own: Child, tmp_path: Path) -> None:
@@ -188,12 +166,6 @@ def test_a_handler_that_will_not_stop_is_killed(own: Child) -> None:
     assert isinstance(ran[0].outcome, Interrupted)
 
 
-def test_stopping_while_it_starts(own: Child) -> None:
-    running = Background(own, "look")
-    own.stop()
-    assert isinstance(running.end().outcome, Done | Interrupted)
-
-
 def test_a_service_manager_that_signals_everybody_does_not_end_a_handler(
     own: Child, tmp_path: Path
 ) -> None:
@@ -253,15 +225,6 @@ def test_a_program_that_takes_for_ever_to_start(
     child.close()
 
 
-def test_without_an_interpreter_it_says_so(own: Child, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = held()
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
-    with pytest.raises(ChildFailed, match="/no/such/python"):
-        own.run(*evil_job("look"))
-    own.close()
-    assert held() == before
-
-
 def test_without_descriptors_it_says_so_and_works_again_later(own: Child) -> None:
     """F52: nothing was begun, and nothing is held on to."""
     before, (soft, hard) = held(), resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -281,26 +244,6 @@ def lowest_free() -> int:
     found = os.dup(0)
     os.close(found)
     return found
-
-
-def interrupt() -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def test_what_the_caller_raises_ends_the_process(own: Child) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        own.run(*evil_job("sleeps_for_ever"), on_start=interrupt)
-    assert own._process is None
-
-
-@pytest.mark.parametrize("name", ["leaves", "segfaults", "sleeps", "leaves_an_orphan"])
-def test_on_a_system_that_does_not_announce_ends(
-    own: Child, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Such as macOS: no descriptor of a process can be had there."""
-    monkeypatch.setattr(child_process, "_pidfd", lambda _: None)
-    assert is_right_end(name, own.run(*evil_job(name)).outcome)
-    assert isinstance(own.run(*evil_job("look")).outcome, Done)
 
 
 def test_a_program_that_works_when_it_is_imported_starts_no_children_of_children(

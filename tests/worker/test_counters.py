@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import pgkit
-from kit import make_attempt, make_failure, make_job
-from redrive import Redrive, State
+from kit import make_attempt, make_job
+from redrive import Redrive
 from redrive.attempts import counters
 from redrive.attempts.counters import Counters
 from redrive.errors import StoreError
-from redrive.jobs.job import Claim, Completed, Dead, Reason, Settlement
+from redrive.jobs.job import Claim, Completed, Reason, Settlement
 from redrive.stores import open_store
 from redrive.stores.memory import MemoryStore
 from workkit import url_of
@@ -79,45 +79,6 @@ def test_what_fails_in_place_is_counted_when_the_program_ends(tmp_path: Path) ->
     assert total["captured", "mail"] == total["captured", "row"] == 1
 
 
-def test_in_place_it_is_written_as_soon_as_it_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "EVERY", 0.0)
-    with Redrive("memory:") as app:
-        with app.capture("row", {}, reraise=False):
-            raise ValueError("no")
-        assert counters.total(app.store)["captured", "row"] == 1
-
-
-@pytest.mark.parametrize(
-    ("seconds", "le"),
-    [(0.0, "0.01"), (0.01, "0.01"), (0.011, "0.1"), (600.0, "600.0"), (1e9, "+Inf")],
-)
-def test_an_attempt_is_counted_under_the_time_it_took_at_most(seconds: float, le: str) -> None:
-    store, mine = MemoryStore(), Counters()
-    mine.count(*done(seconds))
-    mine.write(store)
-    assert counters.total(store)["bucket", "mail", le] == 1
-    assert counters.total(store)["seconds", "mail"] == seconds
-
-
-def test_a_crash_is_an_attempt_without_a_duration() -> None:
-    store, mine = MemoryStore(), Counters()
-    job = make_job()
-    attempt = make_attempt(job, make_failure("crash"))
-    mine.count(job, Settlement(Claim(job), Dead(Reason.CRASH, "3 crashes"), attempt))
-    mine.write(store)
-    assert not [key for key in counters.total(store) if key[0] in {"bucket", "seconds"}]
-    assert counters.total(store)["attempts", "mail", "crashed"] == 1
-
-
-def test_a_claim_that_was_given_back_is_no_attempt() -> None:
-    store, mine = MemoryStore(), Counters()
-    job, settlement = done()
-    mine.count(job, Settlement(settlement.claim, settlement.verdict))
-    mine.write(store)
-    assert counters.total(store) == {}
-    assert not store.notes(), "nothing to say, nothing written"
-
-
 def test_many_processes_lose_nothing_and_count_nothing_twice(tmp_path: Path) -> None:
     """Each has a connection and counters of its own; they all add to one note at the same time."""
 
@@ -171,17 +132,6 @@ def test_an_addition_whose_answer_was_lost_is_made_once(broken: str) -> None:
     assert counters.total(store)[DONE] == 3
 
 
-def test_the_note_does_not_grow_with_the_processes_that_ever_were() -> None:
-    store = MemoryStore()
-    for _ in range(counters._REMEMBERED + 50):
-        one = Counters()
-        one.count(*done())
-        one.write(store)
-    assert counters.total(store)[DONE] == counters._REMEMBERED + 50
-    (note,) = store.notes("counters")
-    assert len(note.value) < 40 * counters._REMEMBERED
-
-
 @pytest.mark.parametrize("counts", [True, False])
 def test_a_forked_child_does_not_add_what_its_parent_counted(counts: bool, tmp_path: Path) -> None:
     mine = Counters()
@@ -200,21 +150,6 @@ def test_a_forked_child_does_not_add_what_its_parent_counted(counts: bool, tmp_p
     store.close()
     assert total.get(("attempts", "pay", "done"), 0) == counts
     assert DONE not in total
-
-
-def test_jobs_of_runs_and_alerts_are_counted_when_they_end() -> None:
-    store, mine = MemoryStore(), Counters()
-    for run, verdict in ((3, Completed(Reason.DONE)), (3, Dead(Reason.PERMANENT, "")), (-3, None)):
-        job = make_job(run=run, state=State.RUNNING, reason=Reason.PERMANENT)
-        failure = make_failure("permanent") if isinstance(verdict, Dead) else None
-        ended = verdict or Completed(Reason.DONE)
-        mine.count(job, Settlement(Claim(job), ended, make_attempt(job, failure)))
-    job = make_job(handler="redrive.alert", payload='{"channel":"slack"}')
-    mine.count(job, Settlement(Claim(job), Completed(Reason.DONE), make_attempt(job)))
-    mine.write(store)
-    total = counters.total(store)
-    assert total["run_jobs", "succeeded"] == total["run_jobs", "failed"] == 1
-    assert total["alerts", "slack", "sent"] == 1
 
 
 def test_a_note_that_nobody_can_read_stops_no_work(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,10 +19,8 @@ from redrive.stores.note_verbs import PAUSE
 from redrive.testing import ManualClock
 from redrive.worker import suspects
 from redrive.worker.passes import PassRunner
-from redrive.worker.schedule import ClaimPace
-from redrive.worker.supervisor import _described
 from redrive.worker.sweep import sweep
-from workkit import LEASE, QUICK, Log, number, until
+from workkit import LEASE, QUICK, number, until
 
 
 @pytest.fixture
@@ -80,33 +78,6 @@ def test_a_failure_is_kept_when_nobody_can_say_whether_its_lane_is_paused(
         monkeypatch.setattr(runtime.pauses, "_tripped", away)
         PassRunner(runtime).run()
         assert app.get(job.id).reason == "exhausted"
-
-
-def test_a_suspect_that_can_never_be_alone_stops_nobody_for_long(
-    app: Redrive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(suspects, "ALONE", 0.3)
-    free = threading.Event()
-
-    @app.handler("long")
-    def long() -> None:
-        free.wait(30)
-
-    @app.handler("suspect")
-    def suspect() -> None: ...
-
-    @app.handler("good")
-    def good() -> None: ...
-
-    suspect.submit()
-    crashed(app, "suspect")
-    long.submit()
-    with app.worker(concurrency=4):
-        time.sleep(1.2)
-        for _ in range(20):
-            good.submit()
-        until(lambda: number(app, "completed") >= 20)
-        free.set()
 
 
 def test_many_suspects_that_can_never_be_alone_stop_nobody_for_ever(
@@ -180,17 +151,6 @@ def test_a_note_that_nobody_can_read_means_that_it_began(app: Redrive, note: str
     assert app.get(job.id).state == "dead"
 
 
-def test_closing_the_app_in_a_handler_does_not_stop_its_worker(app: Redrive) -> None:
-    @app.handler("close")
-    def close() -> None:
-        app.close()
-
-    for _ in range(5):
-        close.submit()
-    with app.worker():
-        until(lambda: number(app, "completed") == 5)
-
-
 def test_already_done_may_hang_or_raise_anything_in_a_sweep(app: Redrive) -> None:
     free = threading.Event()
 
@@ -217,44 +177,6 @@ def test_already_done_may_hang_or_raise_anything_in_a_sweep(app: Redrive) -> Non
         until(lambda: number(app, "completed") == 3)
 
 
-def test_an_async_handler_may_be_registered_while_the_worker_runs(app: Redrive) -> None:
-    @app.handler("plain")
-    def plain() -> None: ...
-
-    with app.worker():
-        plain.submit()
-
-        @app.handler("late")
-        async def late() -> None: ...
-
-        late.submit()
-        until(lambda: number(app, "completed") == 2)
-
-
-def test_nothing_is_claimed_ahead_on_the_strength_of_an_old_burst(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pace = ClaimPace(concurrency=2, batch=100)
-    now[0] += 0.05
-    pace.count(1000)
-    assert pace.room(0, 0) == 100
-    now[0] += 5
-    assert (pace.room(0, 0), pace.low) == (2, 0)
-
-
-def test_a_few_that_end_together_are_no_burst(monkeypatch: pytest.MonkeyPatch) -> None:
-    """M5: whoever waits here when the process dies has a crash, so slow jobs are not claimed ahead."""
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pace = ClaimPace(concurrency=4, batch=100)
-    for pause in (0.03, 0.27, 0.03, 0.27, 0.03):
-        now[0] += pause
-        pace.count(3)
-        assert pace.ahead <= 3
-
-
 def test_a_settlement_that_cannot_be_written_holds_no_slot(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,29 +200,6 @@ def test_a_settlement_that_cannot_be_written_holds_no_slot(
             time.sleep(0.2)
             good.submit()
             until(lambda: number(app, "completed") == 1)
-
-
-def test_a_listener_may_raise_anything(app: Redrive) -> None:
-    heard = Log()
-
-    def hostile(_: object) -> None:
-        raise asyncio.CancelledError
-
-    app.listen(hostile)
-    app.listen(lambda event: heard.note(event.kind))
-
-    @app.handler("good")
-    def good() -> None: ...
-
-    for _ in range(3):
-        good.submit()
-    with app.worker():
-        until(lambda: heard.seen.count("succeeded") == 3)
-
-
-def test_a_signal_without_a_name_has_described() -> None:
-    assert _described(-40) == "killed by signal 40"
-    assert _described(-9) == "killed by SIGKILL"
 
 
 @pytest.mark.parametrize("value", ['{"mode": "releasing", "at": "x", "probe": 1, "rate": 1}', "[]"])

@@ -6,13 +6,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from redrive import Redrive
 from redrive.errors import StoreBusy
-from redrive.jobs.job import Claim, Job, Settlement
+from redrive.jobs.job import Job, Settlement
 from workkit import Log, all_done, app_on, number, until
 
 
@@ -70,41 +69,12 @@ def fill(app: Redrive, jobs: int) -> Log:
     return log
 
 
-def test_while_one_batch_is_settled_the_next_is_claimed(
-    app: Redrive, slow: Slow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = fill(app, 400)
-    claim, beside = app.store.claim, list[int]()
-
-    def noted(*args: Any, **options: Any) -> list[Claim]:
-        claims = claim(*args, **options)
-        beside.append(len(claims) if slow.is_inside else 0)
-        return claims
-
-    monkeypatch.setattr(app.store, "claim", noted)
-    slow.seconds = 0.02
-    with app.worker(concurrency=4, batch=10):
-        until(lambda: all_done(app), 60)
-    assert slow.threads == {"redrive-settler"}
-    assert any(beside)
-    assert sorted(map(str, log.seen)) == sorted(map(str, range(400)))
-
-
 def test_what_the_store_could_not_take_is_settled_later(app: Redrive, slow: Slow) -> None:
     log = fill(app, 30)
     slow.errors = [StoreBusy("later") for _ in range(3)]
     with app.worker(concurrency=4, batch=10):
         until(lambda: all_done(app))
     assert (len(log.seen), slow.errors) == (30, []), "none ran twice"
-
-
-def test_an_error_of_ours_makes_each_of_a_batch_go_alone(app: Redrive, slow: Slow) -> None:
-    log = fill(app, 30)
-    slow.errors = [ValueError("one of them"), SystemExit()]
-    with app.worker(concurrency=4, batch=10):
-        until(lambda: all_done(app))
-    assert (len(log.seen), number(app, "completed")) == (30, 30)
-    assert slow.sizes.count(1) >= 2
 
 
 def test_an_error_of_ours_and_then_one_of_the_store_loses_nothing(app: Redrive, slow: Slow) -> None:
@@ -136,11 +106,3 @@ def test_a_worker_that_stops_waits_for_what_is_being_settled(app: Redrive, slow:
         until(lambda: len(log.seen) >= 10)
     assert number(app, "running") == 0
     assert number(app, "completed") == len(log.seen)
-
-
-def test_its_thread_ends_with_the_worker(app: Redrive, slow: Slow) -> None:
-    fill(app, 5)
-    with app.worker(concurrency=4):
-        until(lambda: all_done(app))
-    until(lambda: "redrive-settler" not in {one.name for one in threading.enumerate()})
-    assert slow.threads == {"redrive-settler"}

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Literal
 
 from redrive.jobs import logger
+from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Failure, Job
 from redrive.jobs.transitions import Verb
 from redrive.payloads.masked_jobs import seen
@@ -96,7 +97,9 @@ class Bus:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception:
+            except BaseException as error:  # a CancelledError, say
+                if may_be_ctrl_c(error):
+                    raise
                 log.exception("a listener failed on %s; it was ignored", event.kind)
 
 

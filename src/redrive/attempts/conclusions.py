@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from redrive.attempts.executions import finished
 from redrive.jobs import transitions
+from redrive.jobs.interrupts import may_be_ctrl_c
 from redrive.jobs.job import Attempt, Category, Claim, Dead, Job, Return, Settlement
 from redrive.jobs.logger import log
 from redrive.jobs.outcomes import (
@@ -124,6 +125,8 @@ def _was_done(entry: Entry, job: Job) -> bool:
         return False
     try:
         return bool(finished(entry.already_done(**entry.arguments.load(job.payload))))
-    except Exception:
+    except BaseException as error:  # a CancelledError, say
+        if may_be_ctrl_c(error):
+            raise
         log.exception("already_done of %s failed for job %s; treated as False", entry.name, job.id)
         return False

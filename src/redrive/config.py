@@ -144,8 +144,9 @@ def _nearest(directory: Path) -> tuple[Path | None, Mapping[str, object]]:
     for place in (directory, *directory.parents):
         own, shared = place / "redrive.toml", place / "pyproject.toml"
         table = _read(own)
-        if table is not None:
-            return own, _own_table(table, own)
+        if table is not None:  # under [redrive], or at the top
+            ours = _section(table, "redrive", file=own) or {}
+            return own, {**{key: table[key] for key in table if key != "redrive"}, **ours}
         table = _read(shared, naming=b"redrive")
         section = None if table is None else _section(table, "tool", "redrive", file=shared)
         if section is not None:
@@ -172,14 +173,6 @@ def _read(file: Path, *, naming: bytes = b"") -> Mapping[str, object] | None:
         return tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is not valid TOML: {error}") from error
-
-
-def _own_table(table: Mapping[str, object], file: Path) -> Mapping[str, object]:
-    """Return the settings in redrive.toml, under `[redrive]` or at the top."""
-    section = _section(table, "redrive", file=file)
-    if section is None:
-        return table
-    return {**{key: value for key, value in table.items() if key != "redrive"}, **section}
 
 
 def _section(table: Mapping[str, object], *names: str, file: Path) -> Mapping[str, object] | None:

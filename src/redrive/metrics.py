@@ -156,20 +156,12 @@ def gauges(desk: Desk) -> Iterator[Sample]:
         yield "redrive_lane_paused", (pause.lane,), 1
     for lane in desk.lanes.unserved(counts):
         yield "redrive_lane_unserved", (lane,), 1
-    yield from _causes(desk)
-    yield from _workers(desk)
-
-
-def _causes(desk: Desk) -> Iterator[Sample]:
     statuses = Counter(group.record.status for group in desk.groups.find(limit=GROUPS))
     for status in ("open", "regressed", "resolved"):
         yield "redrive_groups", (status,), statuses[status]
     live = Counter(run.phase for run in desk.runs.live(counted=False))
     for phase, number in live.items():
         yield "redrive_runs", (phase,), number
-
-
-def _workers(desk: Desk) -> Iterator[Sample]:
     workers = desk.lanes.workers()
     yield "redrive_workers", (), len(workers)
     if workers:

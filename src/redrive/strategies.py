@@ -109,7 +109,7 @@ class ExponentialBackoffStrategy(RetryStrategy):
         jitter: Jitter = None,
     ) -> None:
         super().__init__(jitter_factor, max_backoff, jitter=jitter)
-        self.base = _finite("base", base)
+        self.base = _number("base", base, least=0.0)
         self.initial = durations.seconds(initial, name="initial")
 
     def calculate_backoff(self, attempt: int) -> float:
@@ -246,19 +246,15 @@ def jitter_window(seconds: float, strategy: RetryStrategy) -> tuple[float, float
         case "none":
             return seconds, seconds
         case str() | timedelta() as absolute:
-            spread = _spread(absolute)
+            try:
+                spread = durations.seconds(absolute, name="jitter")
+            except UsageError:
+                raise _bad_jitter(absolute) from None
             return max(0.0, seconds - spread), seconds + spread
         case fraction:
             if not _is_finite(fraction) or fraction < 0:
                 raise _bad_jitter(fraction)
             return seconds * (1 - fraction), seconds * (1 + fraction)
-
-
-def _spread(jitter: str | timedelta) -> float:
-    try:
-        return durations.seconds(jitter, name="jitter")
-    except UsageError:
-        raise _bad_jitter(jitter) from None
 
 
 def _bad_jitter(jitter: object) -> UsageError:
@@ -290,15 +286,10 @@ def _cap(value: Duration) -> float:
     return durations.seconds(value, name="max_backoff")
 
 
-def _finite(name: str, value: float) -> float:
-    if not _is_finite(value) or value < 0:
-        raise UsageError(f"{name} must be a finite number, 0 or more; found {value!r}")
-    return float(value)
-
-
-def _number(name: str, value: float) -> float:
-    if not _is_finite(value):
-        raise UsageError(f"{name} must be a finite number; found {value!r}")
+def _number(name: str, value: float, *, least: float = -math.inf) -> float:
+    if not _is_finite(value) or value < least:
+        limit = ", 0 or more" if least == 0 else ""
+        raise UsageError(f"{name} must be a finite number{limit}; found {value!r}")
     return float(value)
 
 

@@ -20,7 +20,21 @@ def seconds(value: Duration, *, name: str = "duration") -> float:
     >>> seconds("1h30m")
     5400.0
     """
-    number = _number(value, name)
+    if isinstance(value, bool) or not isinstance(value, int | float | str | timedelta):
+        raise UsageError(f'{name} must be seconds, a timedelta or text like "5m"; found {value!r}')
+    if isinstance(value, timedelta):
+        number = value.total_seconds()
+    elif isinstance(value, str):
+        parts = _PART.findall(text := value.strip())
+        if parts and "".join(number + unit for number, unit in parts) == text:
+            return sum(float(number) * _UNITS[unit] for number, unit in parts)
+        if not re.fullmatch(r"\d{1,15}(\.\d{1,15})?", text):
+            like = '"90s", "5m", "1h30m"'
+            msg = f"{name} must be seconds, a timedelta or text like {like}; found {text!r}"
+            raise UsageError(msg)
+        number = float(text)
+    else:
+        number = math.inf if value > 1e300 else float(value)  # noqa: PLR2004
     if not math.isfinite(number) or number < 0:
         raise UsageError(f"{name} must be a finite number of seconds, 0 or more; found {value!r}")
     return number
@@ -32,29 +46,6 @@ def positive(value: Duration, *, name: str) -> float:
     if number == 0:
         raise UsageError(f"{name} must be more than 0 seconds; found {value!r}")
     return number
-
-
-def _number(value: object, name: str) -> float:
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise UsageError(f'{name} must be seconds, a timedelta or text like "5m"; found {value!r}')
-    if isinstance(value, str):
-        return _parse(value.strip(), name)
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _parse(text: str, name: str) -> float:
-    parts = _PART.findall(text)
-    if parts and "".join(number + unit for number, unit in parts) == text:
-        return sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if re.fullmatch(r"\d{1,15}(\.\d{1,15})?", text):
-        return float(text)
-    msg = f'{name} must be seconds, a timedelta or text like "90s", "5m", "1h30m"; found {text!r}'
-    raise UsageError(msg)
 
 
 def words(value: float) -> str:

@@ -132,7 +132,8 @@ def when(
         return rule
     if isinstance(error, str) and all(part.strip("<>").isidentifier() for part in error.split(".")):
         return replace(rule, name=error)
-    if _are_errors(error):
+    kinds = error if isinstance(error, tuple) else (error,)
+    if kinds and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
         return replace(rule, error=cast("Errors", error))
     if checks.is_plain_function(error):
         return replace(rule, test=cast("Callable[[BaseException], bool]", error))
@@ -140,13 +141,6 @@ def when(
     raise UsageError(
         "when() takes a class of errors, a tuple of classes, a dotted name or a plain function: write"
         f" when({meaning}, {rule.then.value!r}); found {error!r}"
-    )
-
-
-def _are_errors(value: object) -> bool:
-    kinds = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-    return bool(kinds) and all(
-        isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds
     )
 
 
@@ -253,23 +247,18 @@ class Policy:
 
     def rule(self, category: Category) -> Rule:
         """Return the whole rule for a category: stated here, or from the general part, or the table."""
-        known = self._rules.get(category)
-        if known is None:
-            known = self._rules[category] = self._rule(category)
-        return known
-
-    def _rule(self, category: Category) -> Rule:
+        if category in self._rules:
+            return self._rules[category]
         stated, table = self.named(category), DEFAULTS[category]
-        if stated is None and table.dead and not self.alike:
-            return DEAD
-        if stated is not None and stated.dead:
+        if (table.dead and not self.alike) if stated is None else stated.dead:
             return DEAD
         fallback = DEFAULTS[Category.TRANSIENT] if table.dead else table
         own = stated or _UNSAID
         total = _first(own.attempts, self.attempts, fallback.attempts)
         if category is Category.CRASH and not (self.alike and stated is None):
             total = min(_first(own.attempts, CRASH_LIMIT), CRASH_LIMIT)
-        return Rule(total, wait=own.wait or self.wait or fallback.wait)
+        rule = Rule(total, wait=own.wait or self.wait or fallback.wait)
+        return self._rules.setdefault(category, rule)
 
     def pooled(self, category: Category) -> frozenset[Category]:
         """Return the categories that share one count with this one."""

@@ -9,12 +9,11 @@ import time
 import tracemalloc
 from contextlib import suppress
 
-import pytest
-
-from postkit import OK, Answer, answer, receiver
+from postkit import OK, Answer, answer, new_app, receiver
 from redrive import Job, Policy, Redrive
 from redrive.delivery.wire import KEPT
 from redrive.policies import presets
+from tablekit import each_row
 
 
 def failed(app: Redrive, job: Job | None) -> Job:
@@ -24,14 +23,14 @@ def failed(app: Redrive, job: Job | None) -> Job:
     return found
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+@each_row("status", [200, 201, 202, 204, 299], app=new_app)
 def test_every_2xx_is_a_success(app: Redrive, status: int) -> None:
     with receiver(answer(status)) as there:
         assert there.endpoint(app).try_now({}).value.status == status
 
 
-@pytest.mark.parametrize(
-    ("said", "category", "hint"),
+@each_row(
+    "said, category, hint",
     [
         (answer(503), "transient", None),
         (answer(503, retry_after="21600"), "transient", 21600),
@@ -46,6 +45,7 @@ def test_every_2xx_is_a_success(app: Redrive, status: int) -> None:
         (answer(101), "unknown", None),
         (answer(999), "unknown", None),
     ],
+    app=new_app,
 )
 def test_any_other_status_is_a_failure_of_its_category(
     app: Redrive, said: bytes, category: str, hint: float | None
@@ -70,7 +70,7 @@ def garble(line: socket.socket) -> None:
     line.sendall(b"this is no HTTP\r\n\r\n")
 
 
-NO_ANSWER = pytest.mark.parametrize("misdeed", [hang_up, be_silent, garble])
+NO_ANSWER = each_row("misdeed", [hang_up, be_silent, garble])
 
 
 def limit_of(misdeed: Answer) -> float:
@@ -79,7 +79,7 @@ def limit_of(misdeed: Answer) -> float:
 
 
 @NO_ANSWER
-@pytest.mark.parametrize("policy", [presets.DEFAULT, presets.WEBHOOKS], ids=["default", "hooks"])
+@each_row("policy", [presets.DEFAULT, presets.WEBHOOKS], app=new_app)
 def test_sent_without_a_key_and_no_answer_is_the_end(
     app: Redrive, misdeed: Answer, policy: Policy
 ) -> None:
@@ -94,7 +94,7 @@ def test_sent_without_a_key_and_no_answer_is_the_end(
 
 
 @NO_ANSWER
-@pytest.mark.parametrize("how", ["key", "idempotent"])
+@each_row("how", ["key", "idempotent"], app=new_app)
 def test_with_a_key_or_idempotent_it_is_sent_again(app: Redrive, misdeed: Answer, how: str) -> None:
     """H2, H3: and the key is the same."""
     with receiver(misdeed, OK) as there:
@@ -173,7 +173,7 @@ BOMBS: dict[str, Answer] = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@each_row("bomb", BOMBS, app=new_app)
 def test_no_answer_takes_more_than_its_time_and_its_64_kib(app: Redrive, bomb: str) -> None:
     """F101."""
     with receiver(BOMBS[bomb]) as there:
@@ -192,7 +192,7 @@ def test_64_kib_of_a_reply_are_kept_as_they_came(app: Redrive) -> None:
         assert there.posts[0].headers["accept-encoding"] == "identity"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rest",
     [
         b"content-length: 1000\r\n\r\nbegun",
@@ -201,6 +201,7 @@ def test_64_kib_of_a_reply_are_kept_as_they_came(app: Redrive) -> None:
         b"transfer-encoding: chunked\r\n\r\n5\r\nbegun\r\n-%s\r\n" % (b"9" * 40),
         b"transfer-encoding: chunked\r\n\r\n5\r\nbegun\r\nsoon\r\n",
     ],
+    app=new_app,
 )
 def test_a_body_that_breaks_off_does_not_undo_the_status(app: Redrive, rest: bytes) -> None:
     with receiver(b"HTTP/1.1 200 OK\r\n" + rest) as there:
@@ -210,10 +211,11 @@ def test_a_body_that_breaks_off_does_not_undo_the_status(app: Redrive, rest: byt
 EARLY = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
 
 
-@pytest.mark.parametrize("key", [None, "k"])
-@pytest.mark.parametrize(
+@each_row("key", [None, "k"])
+@each_row(
     "before",
     [EARLY, b"HTTP/1.1 102 Processing\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", EARLY * 9],
+    app=new_app,
 )
 def test_what_comes_before_the_answer_is_not_the_answer(
     app: Redrive, before: bytes, key: str | None
@@ -224,7 +226,7 @@ def test_what_comes_before_the_answer_is_not_the_answer(
     assert "link" not in reply.headers
 
 
-@pytest.mark.parametrize("said", [EARLY, EARLY * 10_000], ids=["one", "no end"])
+@each_row("said", [EARLY, EARLY * 10_000], app=new_app)
 def test_only_the_promise_of_an_answer_is_no_answer(app: Redrive, said: bytes) -> None:
     with receiver(said) as there:
         job = failed(app, there.endpoint(app).try_now({}).job)

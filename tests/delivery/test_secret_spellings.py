@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from postkit import answer, receiver
+from postkit import answer, new_app, receiver
 from redrive import Redrive
+from tablekit import each_row
 
 BASIC = "Basic YWRhX2xvdmVsYWNlOmM0bjRyeS1wYXNz"  # ada_lovelace:c4n4ry-pass
 SECRET = "whsec_" + "c4N4rYc4N4rYc4N4rYc4N4rYc4N4rYc4"
@@ -22,8 +23,8 @@ def said_about(app: Redrive, said: str, path: str = "/hooks", **settings: Any) -
     return job.failure.message.removeprefix("railway answered 403: ")
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
+@each_row(
+    "path, said",
     [
         ("/hook?k=Secr3tKey9", "Secr3tKey9"),
         ("/hook?k=Kx9z", "Kx9z"),
@@ -36,13 +37,14 @@ def said_about(app: Redrive, said: str, path: str = "/hooks", **settings: Any) -
         ("/hooks/c4n4ry%2Bpath%2Fsecret%3D%3D", "c4n4ry+path/secret=="),
         ("/hooks/c4n4ry%2Bpath", "c4n4ry%2bpath"),
     ],
+    app=new_app,
 )
 def test_what_stands_in_the_url(app: Redrive, path: str, said: str) -> None:
     assert said_about(app, f"I know no {said}, sorry", path) == "I know no •••, sorry"
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
+@each_row(
+    "value, said",
     [
         ("Bearer c4n4ry-header", "c4n4ry-header"),
         ("c4n4ry-header", "c4n4ry-header"),
@@ -52,14 +54,15 @@ def test_what_stands_in_the_url(app: Redrive, path: str, said: str) -> None:
         (BASIC, "ada_lovelace"),
         (BASIC, "c4n4ry-pass"),
     ],
+    app=new_app,
 )
 def test_what_stands_in_a_header(app: Redrive, value: str, said: str) -> None:
     headers = {"X-Authorization": value}
     assert said_about(app, f"I know no {said}, sorry", headers=headers) == "I know no •••, sorry"
 
 
-@pytest.mark.parametrize(
-    ("token", "said"),
+@each_row(
+    "token, said",
     [
         ("c4n4ry/token+value==", r"c4n4ry\/token+value=="),
         ("c4n4ry&token<value", "c4n4ry&amp;token&lt;value"),
@@ -69,6 +72,7 @@ def test_what_stands_in_a_header(app: Redrive, value: str, said: str) -> None:
         ("c4n4ry/token/value", "c4n4ry%2ftoken%2fvalue"),
         ("c4n4ry/token+value", "c4n4ry/token%2Bvalue"),
     ],
+    app=new_app,
 )
 def test_what_was_escaped(
     app: Redrive, token: str, said: str, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from postkit import OK, Canary, Names, answer, receiver
+from postkit import OK, Canary, Names, answer, new_app, receiver
 from redrive import Redrive
 from redrive.delivery.endpoint import Endpoint
 from redrive.errors import UsageError
@@ -126,7 +126,7 @@ def refused(app: Redrive, endpoint: Endpoint) -> None:
     )
 
 
-@pytest.mark.parametrize("place", [f"{s}://{h}" for h in LITERALS for s in ("https", "http")])
+@each_row("place", [f"{s}://{h}" for h in LITERALS for s in ("https", "http")], app=new_app)
 def test_no_spelling_of_an_address_reaches_it(
     app: Redrive, canary: Canary, names: Names, connections: list[str], place: str
 ) -> None:
@@ -137,7 +137,7 @@ def test_no_spelling_of_an_address_reaches_it(
     assert connections == []
 
 
-@pytest.mark.parametrize("answers", ANSWERS, ids=lambda answers: answers[-1])
+@each_row("answers", ANSWERS, app=new_app)
 def test_a_name_is_refused_if_one_of_its_addresses_is_not_public(
     app: Redrive, canary: Canary, names: Names, connections: list[str], answers: list[str]
 ) -> None:
@@ -189,15 +189,17 @@ def test_every_public_address_of_a_name_is_tried(
     assert [*map(ip_address, connections)] == [*map(ip_address, many)]
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 307, 308, 399])
-@pytest.mark.parametrize(
+@each_row("status", [300, 301, 302, 303, 304, 305, 307, 308, 399])
+@each_row(
     "location",
     ["http://127.0.0.1:{port}/", "https://localhost:{port}/", "//127.0.0.1:{port}/", "/else"],
+    app=new_app,
 )
 def test_redirects_are_not_followed(
     app: Redrive, canary: Canary, connections: list[str], status: int, location: str
 ) -> None:
     """F98, H3: a redirect is a failure; nobody gets the token but who it is for."""
+    connections.clear()
     with receiver(answer(status, location=location.format(port=canary.port))) as there:
         job = there.endpoint(app).send({}, key="k")
         app.run_due()

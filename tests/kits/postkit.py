@@ -12,8 +12,14 @@ from typing import Any
 
 from redrive import Redrive
 from redrive.delivery.endpoint import Endpoint
+from redrive.testing import ManualClock
 
 Answer = bytes | Callable[[socket.socket], object]
+
+
+def new_app() -> Redrive:
+    """Make an app on an empty store."""
+    return Redrive("memory:", clock=ManualClock())
 
 
 @dataclass

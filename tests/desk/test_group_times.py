@@ -117,7 +117,7 @@ def test_a_clock_that_was_set_back_makes_no_time_in_the_future(clock: ManualCloc
         times = {shown["first_seen"], shown["last_seen"], shown["since"]}
         assert {*times, facts["messages"][0]["last_seen"]} == {iso(clock.now())}
         screen = io.StringIO()
-        terminal.render(_view(app.desk, row.group), screen, width=200)
+        terminal.render(_view(app.desk, row.group), screen)
         assert " died " in screen.getvalue()
         assert " in 2h" not in screen.getvalue()
 

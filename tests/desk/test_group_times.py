@@ -106,7 +106,10 @@ def test_since_is_the_start_of_the_present_incident(clock: ManualClock) -> None:
         assert seen_by_alerts(app).groups[0].record.since == clock.now()
 
 
-def test_a_clock_that_was_set_back_makes_no_time_in_the_future(clock: ManualClock) -> None:
+def test_a_clock_that_was_set_back_makes_no_time_in_the_future(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     with Redrive("memory:", clock=clock) as app:
         app.store.add([dead_letter(1, updated=clock.now())])
         app.store.fold()

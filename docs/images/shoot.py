@@ -78,7 +78,9 @@ def night(url: str) -> Redrive:
 def draw(name: str, command: str, raw: bytes, width: int) -> None:
     """Draw what a terminal was sent; of a bar only how it looked last."""
     shown = raw.decode().replace("\r\n", "\n").replace(__file__, "/srv/shop/billing.py")
-    shown = shown.replace(f"{Path.cwd()}", "/srv/shop")
+    here, there = str(Path.cwd()), "/srv/shop"
+    line = "─" * (len(here) - len(there))  # the frame around a shorter path
+    shown = shown.replace(f"{here}/jobs.db ─", f"{there}/jobs.db ─{line}").replace(here, there)
     lines = [line.rpartition("\x1b[2K")[2] for line in shown.split("\n")]
     with Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=width, file=nowhere, color_system="truecolor")
@@ -126,7 +128,9 @@ def draw_run(group: str, width: int) -> None:
     words = ["retry", group, "--canary", "3", "--rate", "40/s", "--name", "stripe outage", "--wait"]
     shown = on_terminal(*words, "--yes", width=width)
     frames = shown.raw.split(b"\r\x1b[2K")
-    half = next(n for n, frame in enumerate(frames) if re.search(rb" [56]\d%  ", frame))
+    total = int(re.findall(rb"retries (\d+) jobs", shown.raw)[0])
+    done = [int((re.findall(rb"R\d (\d+) ok", frame) or [b"0"])[0]) for frame in frames]
+    half = next(n for n, number in enumerate(done) if number > total / 2)
     draw("run", shlex.join(words), b"\r\x1b[2K".join(frames[: half + 1]), width)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -196,16 +195,6 @@ def test_retries_are_counted() -> None:
     name = counted_here.__qualname__
     new = {key: number for key, number in counts().items() if before.get(key) != number}
     assert new == {("retried", name, "transient"): 2, ("given_up", name, "transient"): 1}
-
-
-def test_a_forked_child_counts_from_zero() -> None:
-    with no_waiting(), pytest.raises(ConnectionError):
-        retry(attempts=2)(always(ConnectionError()))()
-    assert counts()
-    child = os.fork()
-    if child == 0:
-        os._exit(1 if counts() else 0)
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_retries_are_a_metric() -> None:

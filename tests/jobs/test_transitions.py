@@ -297,42 +297,11 @@ def test_the_verbs_of_people_are_all_here() -> None:
     assert set(get_args(Verb)) <= set(VERBS)
 
 
-def test_changes_and_nothing_else_make_the_next_job() -> None:
-    """What no verb names stays as it is stored."""
-    dead = settled(job_in(R), Dead(Reason.EXHAUSTED), make_failure(), now=NOW, group=1)
-    changes = action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
-    assert changed(
-        dead, action_changes(dead, "retry", actor="ada", reason="", now=NOW + 1)
-    ).job == replace(dead, **changes)
-    assert not {"died_at", "first_failed", "failure", "group", "lease", "run"} & changes.keys()
-    assert dead.group == 1
-
-
 def test_an_action_adds_its_number_and_the_newest_twenty_stay() -> None:
     change = changed(replace(job_in(P), actions=tuple(range(1, 21))), {"detail": "x"})
     added = with_action(change, 21)
     assert (added.was, added.job.detail) == (change.was, "x")
     assert added.job.actions == tuple(range(2, 22))
-
-
-def test_jobs_that_change_alike_share_their_changes() -> None:
-    jobs = [replace(job_in(P), id=name) for name in "abc"]
-    jobs[2] = replace(jobs[2], attempts=0)
-    leased = claim_all(jobs, holder="w", now=NOW, lease_end=9.0)
-    assert leased[0].changes is leased[1].changes is not leased[2].changes
-    assert [one.job for one in leased] == [
-        claimed(job, holder="w", now=NOW, lease_end=9.0) for job in jobs
-    ]
-    verdicts = [Completed(Reason.DONE), Completed(Reason.DONE), Completed(Reason.SKIPPED, "old")]
-    results = [
-        (one.job, Settlement(Claim(one.job), verdict, make_attempt(one.job)))
-        for one, verdict in zip(leased, verdicts, strict=True)
-    ]
-    ends = settle_all(results, now=NOW + 1, place=lambda _: 1)
-    assert ends[0].changes is ends[1].changes is not ends[2].changes
-    assert [one.job for one in ends] == [
-        settled(job, result.verdict, None, now=NOW + 1, group=None) for job, result in results
-    ]
 
 
 def test_a_batch_refuses_what_a_single_claim_or_end_refuses() -> None:

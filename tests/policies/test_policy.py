@@ -54,11 +54,6 @@ def test_hopeless_categories_stay_dead_at_once_unless_named(category: Category) 
     assert (named.dead, named.attempts, named.wait) == (False, 2, DEFAULTS[Category.TRANSIENT].wait)
 
 
-def test_the_table_names_every_category() -> None:
-    assert set(DEFAULTS) == set(Category)
-    assert {c for c in Category if DEFAULTS[c].dead} == HOPELESS
-
-
 @each_row("category", sorted(set(Category) - HOPELESS - {Category.CRASH}))
 def test_attempts_and_wait_hold_for_every_category_not_named(category: Category) -> None:
     policy = Policy(attempts=7, wait=fibonacci(2))
@@ -181,11 +176,6 @@ def test_when_refuses_half_a_rule(make: Callable[[], When]) -> None:
 
 
 # The presets (P8, J7); what they make of failures is in test_decide.
-
-
-def test_the_presets_have_their_names() -> None:
-    assert set(PRESETS) == {"DEFAULT", "WEBHOOKS", "LLM", "BATCH", "SYNC", "EVENTS"}
-    assert PRESETS["WEBHOOKS"] is WEBHOOKS
 
 
 @each_row(

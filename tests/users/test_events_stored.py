@@ -371,17 +371,6 @@ def test_a_key_that_looks_like_a_selector_is_shown_as_it_must_be_typed(
     assert stream.app.get(dead.id).state is State.DEAD
 
 
-def test_a_masked_key_cannot_be_guessed(setting: Setting) -> None:
-    stream = setting.stream(max_retries=0)
-    event = stream.emit_with_retry("a", "b", Failing(GiveUp("no")), {"token": "abc123def456"})
-    dead = stream.app.desk.jobs.get(event, reveal=True)
-    stream.app.store.add([_like(dead, id="JOB1", key="abc123def456", event="E1")])
-    with pytest.raises(JobNotFound):
-        stream.app.desk.jobs.get("abc123def456")
-    with pytest.raises(UsageError):
-        stream.app.desk.jobs.get("key:abc123def456")
-
-
 def test_the_dead_letter_queue_has_the_columns_of_the_document(setting: Setting) -> None:
     stream = setting.stream(max_retries=2)
     event = stream.emit_with_retry("a", "b", Failing(*[ConnectionError("down")] * 3))

@@ -19,7 +19,6 @@ import pytest
 
 from logfilterkit import Filter, entry_of, extracted, value_of
 from redrive.delivery import signing
-from tablekit import each_row
 from workkit import until
 
 ROOT = Path(__file__).parents[2]
@@ -35,31 +34,6 @@ class Client:
             raise Refused("no rights on " + table)
         return []
 """
-
-
-@each_row(
-    "text, matches",
-    [
-        ("severity>=WARNING", True),
-        ("severity>ERROR", False),
-        ('severity=("INFO" OR "ERROR") AND jsonPayload.lane="MAIL"', True),
-        ('jsonPayload.lane="other"', False),
-        ('jsonPayload.gone="x"', False),
-        ('jsonPayload.gone!="x"', True),
-        ("NOT jsonPayload.attempts<3 jsonPayload.lane:ai", True),
-        ('jsonPayload.lane="other" OR severity=ERROR AND jsonPayload.attempts=4', False),
-        ('(jsonPayload.lane="other" AND severity=INFO) OR jsonPayload.attempts=3', True),
-    ],
-)
-def test_the_stand_in_for_cloud_logging_reads_filters_as_it_does(
-    text: str, *, matches: bool
-) -> None:
-    line = json.dumps({"severity": "ERROR", "lane": "mail", "attempts": 3, "message": "m"})
-    assert Filter(text)(entry_of(line)) is matches
-
-
-def test_a_line_that_is_no_json_has_no_severity() -> None:
-    assert not Filter(METRIC["filter"])(entry_of("WARNING dead_letter job=1 reason=exhausted"))
 
 
 @pytest.fixture

@@ -56,16 +56,6 @@ def test_the_final_category_decides(
     assert len({one.fingerprint for one in found}) == groups
 
 
-def test_a_broken_loop_is_a_crash_of_no_handler_in_particular() -> None:
-    found = [executions.broke_loop(execution_of(name), caught(ValueError)) for name in "ab"]
-    assert {one.failure.category for one in found} == {Category.CRASH}
-    assert (
-        found[0].failure.why
-        == "broke the event loop that it shared: nothing known about ValueError"
-    )
-    assert len({one.failure.fingerprint for one in found}) == 1
-
-
 def test_failures_without_an_error_follow_the_same_rule() -> None:
     late = [executions.late(entry_of(name)) for name in ("pay", "mail")]
     assert len({one.fingerprint for one in late}) == 2

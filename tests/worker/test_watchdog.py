@@ -175,16 +175,6 @@ def test_a_stopped_supervisor_does_not_take_its_own_silence_for_that_of_its_work
         assert "sent no heartbeat" not in made.log()
 
 
-def test_no_watchdog_if_it_is_switched_off(app: Redrive, url: str, tmp_path: Path) -> None:
-    with crew(tmp_path, url, "--watchdog", "0s") as made:
-        first = only_worker(made)
-        wait_for_heartbeat(app)
-        os.kill(first, signal.SIGSTOP)
-        time.sleep(2)
-        os.kill(first, signal.SIGCONT)
-        assert made.workers() == [first]
-
-
 def started(made: Crew) -> list[int]:
     """Give the processes that handlers started."""
     return [one.attempt for one in made.ran("started")]

@@ -17,11 +17,10 @@ import pytest
 import pgkit
 from kit import make_job
 from redrive import Redrive
-from redrive.errors import StoreBusy, StoreError, StoreLost, UsageError
+from redrive.errors import StoreBusy, StoreError, StoreLost
 from redrive.jobs.job import State
 from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore, connecting
-from redrive.stores.postgres.address import read_url
 from stores.contract.verbs import add_one, claim, claim_one, get, move, settle
 
 Opener = Callable[..., PostgresStore]
@@ -242,13 +241,3 @@ def test_a_long_question_is_not_taken_for_a_dead_server(
     assert store._database.read(slow) == 7
     with pytest.raises(StoreLost, match=r"not answered for 0\.3 s"):
         store._database.direct(slow)
-
-
-def test_how_long_to_wait_is_said_in_the_url(url: str) -> None:
-    assert read_url(url).max_wait == 15.0
-    address = read_url(f"{url}&max_wait=2.5")
-    assert (address.max_wait, "max_wait=2.5" in address.url) == (2.5, True)
-    assert "max_wait" not in address.conninfo
-    for wrong in ("x", "-1", "inf", "nan", "", "1e9"):
-        with pytest.raises(UsageError, match="max_wait"):
-            read_url(f"{url}&max_wait={wrong}")

@@ -42,8 +42,7 @@ from redrive import Job, Reason, Redrive, State
 from redrive.cli._cli import Cli
 from redrive.cli._root import root
 from redrive.desk import jobs as desk_jobs
-from redrive.desk import selection
-from redrive.desk.selection import Selection
+from redrive.desk import search
 from redrive.desk.transfer import line_of
 from redrive.jobs.job import Resolution
 from redrive.payloads import masking
@@ -330,7 +329,7 @@ def every_command(right: World) -> Iterator[tuple[tuple[str, ...], str]]:
         yield (*line.split(), form), ""
     for name in ("text", "key", "tag"):
         for word in words_of(right.secrets["named"]):
-            yield ("list", f"--{name}", word, "--json"), ""
+            yield ("list", f"{name}:{word}", "--json"), ""
     guess = payload(right.secrets, right.pin)
     for change in (
         {},
@@ -402,10 +401,6 @@ def asks_what_is_stored(job: Job) -> Job:
     return job
 
 
-def takes_the_store_s_word(_selection: Selection) -> None:
-    """Believe a filter that the store answered."""
-
-
 def lets_every_name(_terms: object, *, reveal: bool) -> None:
     """Let words name masked fields; what they match is still masked."""
     del reveal
@@ -422,9 +417,8 @@ def forgets_the_shapes(text: str) -> tuple[()]:
 
 
 CONTROLS: list[tuple[object, str, Callable[..., Any]]] = [
-    (selection, "seen", asks_what_is_stored),
+    (search, "seen", asks_what_is_stored),
     (desk_jobs, "seen", asks_what_is_stored),
-    (Selection, "confirmation", takes_the_store_s_word),
     (desk_jobs.Jobs, "same_as_masked", compares_keys_openly),
     (masking, "_unknown", forgets_the_shapes),
 ]

@@ -82,10 +82,6 @@ RIGS: dict[str, Rig] = {
     ),
     "grouping": Rig(full="rigs/grouping.py", short="rigs/grouping.py --short"),
     "grouping-control": Rig(full="rigs/grouping.py --control", short="rigs/grouping.py --control"),
-    "selectors": Rig(full="rigs/hostile_selectors.py", short="rigs/hostile_selectors.py --short"),
-    "selectors-control": Rig(
-        full="rigs/hostile_selectors.py --control", short="rigs/hostile_selectors.py --control"
-    ),
     "disk-strace": Rig(
         full="rigs/disk_strace.py", short="rigs/disk_strace.py --short", needs=("strace",)
     ),

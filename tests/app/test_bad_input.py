@@ -152,7 +152,6 @@ def test_an_edit_takes_text_and_says_so(app: Redrive, handler: Any) -> None:
         (lambda app: app.desk.edit(5, "{}"), "found 5"),
         (lambda app: app.desk.jobs.find(handler=5), "handler must be text; found 5"),
         (lambda app: app.desk.jobs.find(tag=["a"]), "tag must be text"),
-        (lambda app: app.desk.jobs.find(match=5), "found 5"),
         (lambda app: app.desk.jobs.find(state=5), "state must be a list"),
         (lambda app: app.desk.jobs.find(run="R1"), "run must be a whole number"),
         (

@@ -151,7 +151,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "status": ("status",),
     "dlq": ("dlq",),
     "failed": ("failed",),
-    "list": ("list", "list --ids", "list --state resolved", f"list {name(6)}"),
+    "list": ("list", "list --ids", "list state:resolved", f"list {name(6)}"),
     "show": (
         *(f"show {name(n)}" for n in range(1, 7)),
         f"show {name(1)} --payload",

@@ -135,37 +135,18 @@ def test_json_and_plain_together_are_refused(shop: Shop) -> None:
         assert "not both" in json.loads(result.stderr)["error"]["message"]
 
 
-@each_row("name", ["handler", "lane", "group", "tag", "text", "category", "state"])
-@each_row("words", [["list"], ["retry", "--yes"], ["groups"]])
-def test_an_empty_filter_is_refused_by_its_name(shop: Shop, words: list[str], name: str) -> None:
-    result = shop.run(*words, f"--{name}=")
-    assert result.exit_code == 2
-    assert f"--{name}" in result.stderr
+def test_an_empty_filter_is_refused_by_its_name(shop: Shop) -> None:
+    for term in ("handler", "lane", "group", "tag", "text", "category", "state", "age"):
+        result = shop.run("list", f"{term}:")
+        assert (result.exit_code, f"'{term}:' is empty" in result.stderr) == (2, True)
 
 
-@each_row("age", [">2x", "2h", "soon", ">-1s", "> 1e9h", ">2h x"])
-def test_a_wrong_age_is_shown_with_what_is_meant(shop: Shop, age: str) -> None:
-    result = shop.run("list", "--age", age)
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: age must be like age:>2h (older) or age:<1h30m (newer)")
-    assert f"found 'age:{age.replace(' ', '')}'" in result.stderr
-
-
-@each_row("age", [">", ""])
-def test_an_empty_age_is_refused(shop: Shop, age: str) -> None:
-    result = shop.run("list", "--age", age)
-    assert result.exit_code == 2
-    assert f"'age:{age}' is empty" in result.stderr
-
-
-def test_names_of_files_in_the_place_of_a_pattern_are_explained(shop: Shop) -> None:
-    """`redrive list --handler llm.*`, as the shell hands it over."""
-    for file in ("llm.py", "llm.txt"):
-        Path(file).touch()
-    result = shop.run("list", "--handler", "llm.py", "llm.txt")
-    assert result.exit_code == 2
-    assert "'llm.txt' is a file here" in result.stderr
-    assert "quote it" in result.stderr
+def test_a_wrong_age_is_shown_with_what_is_meant(shop: Shop) -> None:
+    for age in (">2x", "2h", "soon", ">-1s"):
+        result = shop.run("list", f"age:{age}")
+        assert result.exit_code == 2
+        said = f"age must be like age:>2h (older) or age:<1h30m (newer), with the units s, m, h, d, w; found 'age:{age}'"
+        assert said in " ".join(result.stderr.split())
 
 
 @each_row("command", ["list", "retry", "show"])
@@ -178,9 +159,6 @@ def test_the_shells_file_names_are_explained_where_an_id_was_expected(
         result = shop.run(command, word)
         assert result.exit_code in {2, 3}
         assert ("is a file here" in result.stderr) == (command != "show")
-    listed = shop.run("list", "--handler", "mail.py")
-    assert listed.exit_code == 0
-    assert "quote it" in listed.stderr
 
 
 @each_row("command", ["list", "retry", "show"])

@@ -39,9 +39,9 @@ def test_a_masked_name_cannot_be_asked_for(shop: Shop, verb: str, word: str) -> 
     "words",
     [
         ('list "hunter2{}"',),
-        ("list --text hunter2{}",),
-        ("list --tag hunter2{}",),
-        ("list --key k-hunter2{}",),
+        ("list text:hunter2{}",),
+        ("list tag:hunter2{}",),
+        ("list key:k-hunter2{}",),
         ("list error:*hunter2{}*",),
         ("list --ids payload.note:*hunter2{}*",),
         ("groups error:*hunter2{}*",),

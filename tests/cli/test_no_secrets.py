@@ -45,7 +45,7 @@ def test_text_that_a_shell_would_run_is_only_text(shop: Shop, text: str) -> None
     """F110: as a reason, a filter, a lane and a store's name."""
     assert shop.run("resolve", "G1", "--yes", "--reason", text).exit_code == 0
     assert text in shop.run("log").stdout
-    shop.run("list", "--text", text)
+    shop.run("list", f'"{text}"')
     shop.run("pause", text)
     shop.run("status", f"--store=jsonl:{text}")
     assert not Path("pwned").exists()

@@ -22,7 +22,7 @@ def piped(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_jsonl_has_one_thing_a_line(shop: Shop) -> None:
-    lines = shop.run("list", "--state", "dead", "--jsonl").stdout.splitlines()
+    lines = shop.run("list", "state:dead", "--jsonl").stdout.splitlines()
     assert [json.loads(line)["id"] for line in lines] == [name(4), name(3), name(2), name(1)]
     [status] = shop.run("--jsonl", "status").stdout.splitlines()
     assert json.loads(status)["dead_letter_queue"] == 4

@@ -40,8 +40,7 @@ def test_a_state_taken_away_brings_no_other_in(shop: Shop) -> None:
 
 def test_of_two_ages_the_narrower_counts(shop: Shop) -> None:
     shop.clock.advance(HOUR)
-    wide = shop.run("list", "--ids", "--age", ">1m").stdout.split()
+    wide = shop.run("list", "--ids", "age:>1m").stdout.split()
     assert wide
     for ages in ([">1000h", ">1m"], [">1m", ">1000h"], ["<1s", "<1000h"], ["<1000h", "<1s"]):
-        options = [word for age in ages for word in ("--age", age)]
-        assert shop.run("list", "--ids", *options).stdout == ""
+        assert shop.run("list", "--ids", *(f"age:{age}" for age in ages)).stdout == ""

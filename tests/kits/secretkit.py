@@ -57,7 +57,7 @@ def commands(place: str, ids: list[str]) -> Iterator[tuple[str, str]]:
         "verify",
         *(f"show {i}" for i in ids),
     ]
-    words += ["list --state pending", "retry G1", "resolve G1 --yes --reason done", "list --ids"]
+    words += ["list state:pending", "retry G1", "resolve G1 --yes --reason done", "list --ids"]
     for line in words:
         for form in ("--plain", "--json", ""):
             told = [*line.split(), "--store", place, *([form] if form else [])]

@@ -45,7 +45,7 @@ def test_r_events_3_every_command_works_on_the_dead_letters(
     assert job in command("dlq", *store)
     assert "no such customer" in command("groups", *store)
     assert event_id in command("show", job, *store)
-    assert "mail.sent" in command("list", *store, "--tag", event_id)
+    assert "mail.sent" in command("list", *store, f"tag:{event_id}")
     command("discard", job, *store, "--reason", "gone", "--yes")
     command("reopen", job, *store, "--yes")
     command("retry", job, *store, "--yes")

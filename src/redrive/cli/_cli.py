@@ -188,8 +188,8 @@ class Cli:
         """Print how many jobs were searched, where no index could answer."""
         if scope is not None and not self.json:
             whole = scope.looked == scope.of
-            part = f"all {scope.of:,}" if whole else f"the {scope.looked:,} newest of {scope.of:,}"
-            self.say(f"jobs searched one by one: {part}")
+            part = f"all {scope.of:,}" if whole else f"the newest {scope.looked:,} of {scope.of:,}"
+            self.say(f"searched {part} jobs")
 
     def say(self, text: str) -> None:
         """Print a line on standard error, without control characters."""

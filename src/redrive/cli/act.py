@@ -18,7 +18,7 @@ from redrive.cli._cli import Cli, same_line
 from redrive.cli._command import app_option, command, option, reason_option, yes_option
 from redrive.cli._confirm import TYPED, confirm, confirm_number, need_terminal
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, STOPPED, Stop
-from redrive.cli._filters import chosen, explained, unquoted
+from redrive.cli._filters import chosen, explained, with_selectors
 from redrive.cli._load import load_app, program_name
 from redrive.cli.output import Facts, Line, Part, Table, View, fact, fields, plural
 from redrive.cli.runs import follow, view_of
@@ -27,7 +27,7 @@ from redrive.desk.desk import Desk
 from redrive.desk.documents import job_document, spec_document
 from redrive.desk.jobs import check_reason
 from redrive.desk.plan import Order, Plan, Verb
-from redrive.desk.selection import USUAL, Filters, Selection
+from redrive.desk.search import USUAL, Selection
 from redrive.jobs.job import Job, State
 from redrive.runs import rules
 from redrive.runs.run_records import Run, Spec
@@ -51,7 +51,7 @@ _OF_RUNS = (*_OF_SPECS, "name", "wait")  # options that turn a retry into a run
 def _acting(function: Function) -> Function:
     """Add the selectors and the options of every action to a command."""
     decorators: list[Callable[[Function], Function]] = [
-        click.argument("selectors", nargs=-1, metavar="[SELECTOR]..."),
+        with_selectors,
         reason_option,
         option("--dry-run", "Only show what would be done."),
         yes_option,
@@ -209,7 +209,7 @@ def _selection(verb: Verb, options: dict[str, Any]) -> Selection:
     if everything and not selection.is_empty:
         raise click.UsageError("use --all or a selection, not both")
     if everything:
-        return Selection(filters=Filters(state=usual), asked="--all")
+        return Selection(asked="--all").usual(usual)
     if selection.is_empty:
         also = "" if verb == "purge" else f", or --all for all {' and '.join(usual)} jobs"
         msg = f"name the jobs: ids, a group such as G7, or filters such as state:dead{also}"
@@ -218,14 +218,12 @@ def _selection(verb: Verb, options: dict[str, Any]) -> Selection:
 
 
 def _planned(desk: Desk, verb: Verb, selection: Selection, *, as_run: bool = False) -> Plan:
-    with explained(selection):
+    with explained(selection.ids):
         plan = desk.plan(verb, selection, as_run=as_run)
     if not plan.matched:
         states = {"retry": "dead and pending", "reopen": "resolved"}.get(verb, "dead")
         hint = "" if verb == "purge" else f"unless a state is named only {states} jobs are selected"
-        raise Stop(
-            "nothing_matched", "nothing matched", hint=unquoted(selection) or hint, exits=NOTHING
-        )
+        raise Stop("nothing_matched", "nothing matched", hint=hint, exits=NOTHING)
     return plan
 
 

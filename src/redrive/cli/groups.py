@@ -9,7 +9,7 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, option, reason_option, yes_option
-from redrive.cli._filters import selection_of, with_filters
+from redrive.cli._filters import chosen, with_selectors
 from redrive.cli.output import Facts, Line, Part, Table, View, fields
 from redrive.desk import lists
 from redrive.desk.desk import Desk
@@ -39,7 +39,7 @@ _SHARED = fields(
     "redrive groups --new --sort growth",
     "redrive groups 'handler:mail.* state:pending,dead' --json",
 )
-@with_filters
+@with_selectors
 @option("--new", "Only groups first seen lately (--since) or regressed.")
 @option("--since TIME", "How old a new group may be.", default="24h")
 @option(
@@ -50,9 +50,11 @@ _SHARED = fields(
 )
 @option("--limit", kind=click.IntRange(1, 10_000), default=50)
 @click.pass_obj
-def groups(cli: Cli, /, limit: int, *, new: bool, since: str, sort: str, **options: Any) -> None:
+def groups(
+    cli: Cli, selectors: tuple[str, ...], limit: int, *, new: bool, since: str, sort: str
+) -> None:
     """Show what jobs died of, the most common cause first."""
-    selection = selection_of(options)
+    selection = chosen(selectors)
     recent = seconds(since, name="--since")
     with cli.reading() as desk:
         most = _ALL if new or sort != "count" else limit

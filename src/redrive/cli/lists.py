@@ -9,11 +9,11 @@ import click
 from redrive.cli import views
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, option
-from redrive.cli._filters import explained, selection_of, unquoted, with_filters
+from redrive.cli._filters import chosen, explained, with_selectors
 from redrive.cli.output import Line, Part, Table, View
 from redrive.desk.desk import Desk
 from redrive.desk.jobs import Page
-from redrive.desk.selection import Selection
+from redrive.desk.search import Selection
 
 LIMIT = 20
 _PAGE = 1000
@@ -59,25 +59,30 @@ def _newest(cli: Cli, limit: int, cursor: str | None, texts: tuple[str, str], **
     "list",
     "redrive list 'handler:billing.* error:Timeout* age:>2h'",
     "redrive list G7 'payload.customer.id:42 -tag:test'",
-    "redrive list --state dead --ids | redrive resolve - --yes",
+    "redrive list state:dead --ids | redrive resolve - --yes",
 )
-@with_filters
+@with_selectors
 @option("--limit N", f"[default: {LIMIT}; with --ids all]", click.IntRange(1, 10_000))
 @_cursor
 @option("--ids", "Only the ids, one a line, of all jobs.", name="only_ids")
 @click.pass_obj
 def list_(
-    cli: Cli, /, limit: int | None, cursor: str | None, *, only_ids: bool, **options: Any
+    cli: Cli,
+    selectors: tuple[str, ...],
+    limit: int | None,
+    cursor: str | None,
+    *,
+    only_ids: bool,
 ) -> None:
-    """List jobs, newest first; a job must match every word and filter.
+    """List jobs, newest first; a job must match every word.
 
     SELECTOR: ids, groups (G7), runs (R12), - for ids on standard input, and words such as
     state:dead handler:mail.* lane: category: error:Timeout* status:503 age:>2h attempts:>=5
-    release:<1.8 tag: key: payload.customer.id:42 "free text". A comma separates alternatives, a minus
+    release:1.8.* tag: key: payload.customer.id:42 "free text". A comma separates alternatives, a minus
     before a word excludes what it matches; put such a word after --.
     """
-    selection = selection_of(options)
-    with cli.reading() as desk, explained(selection):
+    selection = chosen(selectors)
+    with cli.reading() as desk, explained(selection.ids):
         if only_ids and limit is None:
             ids, page = _all_ids(desk, selection, cursor), Page([], None)
         else:
@@ -90,8 +95,6 @@ def list_(
     else:
         view = views.jobs_view(page, limit or LIMIT, now, views.JOBS, Line("No jobs."))
     _show(cli, view, page)
-    if not ids and (hint := unquoted(selection)):
-        cli.say(f"hint: {hint}")
 
 
 @command("log", "redrive log", "redrive log --actor ada --since 2d", "redrive log --run R12 --json")

@@ -19,7 +19,7 @@ from redrive.app import Redrive
 from redrive.cli._cli import Cli
 from redrive.cli._command import command, option
 from redrive.cli._errors import CONFLICT, NOTHING, PARTLY, USAGE, Stop
-from redrive.cli._filters import explained, selection_of
+from redrive.cli._filters import chosen, explained, with_selectors
 from redrive.cli._load import find_function
 from redrive.cli.output import Facts, Field, Line, Table, View, fields
 from redrive.desk.importing import Fate, Result, rows_of_file, rows_of_query
@@ -38,7 +38,7 @@ NAMED = 5  # how many bad rows and samples are shown
     "redrive export G7 state:dead -o dead.jsonl",
     "redrive export 'handler:mail.*' | jq .job.id",
 )
-@click.argument("selectors", nargs=-1, metavar="[SELECTOR]...")
+@with_selectors
 @option("--output -o FILE", "A new file, readable by you alone (mode 600).")
 @option("--force", "Overwrite an existing file.")
 @click.pass_obj
@@ -47,7 +47,7 @@ def export(cli: Cli, /, selectors: tuple[str, ...], output: str | None, *, force
 
     Secrets in the payloads are not masked: `redrive import` needs them.
     """
-    selection = selection_of({"selectors": selectors})
+    selection = chosen(selectors)
     place = None if output in {None, "-"} else Path(output or "")
     if place is None and sys.stdout.isatty():
         msg = "this would show payloads with their secrets on the terminal"
@@ -55,7 +55,7 @@ def export(cli: Cli, /, selectors: tuple[str, ...], output: str | None, *, force
     if place and place.exists() and not force:
         raise Stop("exists", f"{place} exists already", hint="add --force", exits=CONFLICT)
     number = 0
-    with _exporting(cli) as app, explained(selection), _written(place) as write:
+    with _exporting(cli) as app, explained(selection.ids), _written(place) as write:
         total = sum(count.jobs for count in app.desk.jobs.counts()) if selection.is_empty else None
         with cli.progress("jobs written", total) as done:
             for line in app.desk.transfer.export_lines(app.desk.jobs.ids(selection)):

@@ -15,7 +15,8 @@ from redrive.desk.groups import Groups
 from redrive.desk.jobs import Jobs, restored
 from redrive.desk.lanes import Lanes
 from redrive.desk.log import Log
-from redrive.desk.selection import USUAL, Filters, Target, read, spelled
+from redrive.desk.search import USUAL, Target, read
+from redrive.desk.selectors import Filters
 from redrive.errors import UsageError
 from redrive.payloads import masking
 from redrive.payloads.masked_jobs import secrets_of, seen
@@ -145,10 +146,10 @@ class Desk:
         reason: str,
         actor: str | None,
     ) -> Moved:
-        meant = search.meant(self.store, read(targets, filters, USUAL[verb]), USUAL[verb])
+        selection = read(targets, filters, USUAL[verb])
+        meant = search.meant(self.store, selection, USUAL[verb])
         ids = [job.id for job in search.known(meant)]
-        asked = spelled(targets, filters)
-        return self.jobs.move(verb, ids, asked=asked, reason=reason, actor=actor)
+        return self.jobs.move(verb, ids, asked=selection.asked, reason=reason, actor=actor)
 
     def edit(
         self,

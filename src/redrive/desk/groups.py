@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from redrive.desk import search
-from redrive.desk.selection import Filters, Target, group_number, read
+from redrive.desk.search import Target, read
+from redrive.desk.selectors import Filters, group_number
 from redrive.jobs import checks
 from redrive.jobs.groups import GroupRecord, Span
 from redrive.jobs.job import Group, State

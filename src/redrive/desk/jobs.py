@@ -8,7 +8,8 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from redrive.desk import search
-from redrive.desk.selection import Filters, Target, job_id, read, spelled
+from redrive.desk.search import Target, job_id, read
+from redrive.desk.selectors import Filters
 from redrive.errors import BadPayload, JobNotFound, UsageError
 from redrive.jobs import checks
 from redrive.jobs.job import TERMINAL, Job
@@ -21,7 +22,7 @@ from redrive.stores.contract import Count, Moved, Page, PurgeRule, Query, Scope,
 if TYPE_CHECKING:
     from redrive.desk.backend import Backend
     from redrive.desk.log import Log
-    from redrive.desk.selection import Selection
+    from redrive.desk.search import Selection
     from redrive.jobs.transitions import Verb
     from redrive.stores.contract import Store
 
@@ -86,23 +87,21 @@ class Jobs:
         """Return a page of jobs, newest first; every word and filter given must hold.
 
         Words are those of the selector grammar: `find("handler:billing.* age:>2h")`. What no index
-        answers is asked job by job: of a bounded number, or for a tag or a text in a bounded time. Then
-        the page's `scope` says how many, and its cursor goes on. Without `reveal` nothing that is
-        masked can be asked for.
+        answers, such as a tag or a text, is asked of the newest 20,000 jobs that come into question.
+        Then the page's `scope` says so, and its cursor goes on. Without `reveal` nothing that is masked
+        can be asked for.
         """
         selection = self._selection(words, filters, reveal=reveal)
         store = self._backend.store
         checks.whole(limit, "limit", least=1)
         cursor = None if cursor is None else checks.text(cursor, "cursor")
-        page = search.find(
-            store, selection, limit=limit, cursor=cursor, by_change=by_change, budget=search.BUDGET
-        )
+        page = search.find(store, selection, limit=limit, cursor=cursor, by_change=by_change)
         return page if reveal else page._replace(jobs=list(map(seen, page.jobs)))
 
     def _selection(self, words: tuple[Target, ...], filters: Filters, *, reveal: bool) -> Selection:
         selection = read(words, filters, reveal=reveal)
         if reveal:  # who may reveal may ask for a secret; the audit log is for all
-            self._log.reveal(spelled(words, filters), secrets=selection.maskable)
+            self._log.reveal(selection.asked, secrets=selection.maskable)
         return selection
 
     def each(

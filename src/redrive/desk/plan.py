@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from redrive.desk import search, shapes, waits
 from redrive.desk.documents import job_document
-from redrive.desk.selection import USUAL, Filters, Selection, Target, read, spelled
-from redrive.desk.selectors import no_job
+from redrive.desk.search import USUAL, Selection, Target, read
+from redrive.desk.selectors import Filters, no_job
 from redrive.errors import JobNotFound, Refused, StoreReadOnly, UsageError
-from redrive.jobs import checks, durations, transitions
+from redrive.jobs import checks, transitions
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
 from redrive.payloads.masking import mask_text
 from redrive.runs import run_records
 from redrive.runs.run_records import Run, Spec
+from redrive.stores.contract import Query
 
 if TYPE_CHECKING:
     from redrive.desk.desk import Desk
@@ -107,7 +108,7 @@ class Plan:
     @property
     def whole_groups(self) -> list[int]:
         """Groups whose jobs are all meant, so that the group itself is marked as resolved or open."""
-        narrowed = self.selection.filters or self.selection.terms
+        narrowed = self.selection.terms or self.selection.query != Query()
         marks = self.verb in {"resolve", "reopen"} and not narrowed
         return self.selection.groups if marks else []
 
@@ -143,7 +144,7 @@ def plan(
     """
     usual = USUAL[checks.choice(verb, "verb", USUAL)]
     selection = read(targets, Filters(), usual)
-    asked = mask_text(selection.asked or spelled(targets, Filters()))
+    asked = mask_text(selection.asked)
     at = None if as_of is None else _read_mark(as_of, desk.store.now())[0]
     looked = _look(desk.store) if at is None else at
     found, soon = Plan(verb, asked, selection, looked), desk.store.now() + _SLACK
@@ -300,15 +301,15 @@ def _meant(
     store: Store, selection: Selection, usual: Sequence[State], at: float
 ) -> Iterator[Job | str]:
     """Yield the jobs of a selection whose ages are reckoned from a time that is past."""
-    filters, passed = Filters(**selection.filters), store.now() - at
+    query, passed = selection.query, store.now() - at
     older, newer = -inf, inf
-    if "older_than" in filters:
-        older = durations.seconds(filters["older_than"])
-        filters["older_than"] = max(0.0, older + passed - _SLACK)
-    if "newer_than" in filters:
-        newer = durations.seconds(filters["newer_than"])
-        filters["newer_than"] = newer + passed + _SLACK
-    for job in search.meant(store, replace(selection, filters=filters), usual):
+    if query.older_than is not None:
+        older = query.older_than
+        query = replace(query, older_than=max(0.0, older + passed - _SLACK))
+    if query.newer_than is not None:
+        newer = query.newer_than
+        query = replace(query, newer_than=newer + passed + _SLACK)
+    for job in search.meant(store, replace(selection, query=query), usual):
         if isinstance(job, str) or older <= at - job.updated <= newer:
             yield job
 
@@ -334,13 +335,11 @@ def _changed(desk: Desk, found: Plan, planned: int) -> Left:
     missing = planned - len(found.ids) - sum(found.runs[number] for number in since_then)
     if missing <= 0 or found.selection.ids:
         return []
-    filters = Filters(**found.selection.usual(USUAL[found.verb]).filters)
-    states = frozenset(map(State, filters.get("state", ())))
-    filters["state"] = tuple(State)
-    filters["newer_than"] = desk.store.now() - found.at + _SLACK
-    filters.pop("older_than", None)
+    query = found.selection.usual(USUAL[found.verb]).query
+    states, passed = query.states, desk.store.now() - found.at
+    query = replace(query, states=frozenset(), newer_than=passed + _SLACK, older_than=None)
     known = {*found.ids, *(job_id for job_id, _ in found.left)}
-    since = search.each(desk.store, replace(found.selection, filters=filters))
+    since = search.each(desk.store, replace(found.selection, query=query))
     ids = [job.id for job in islice(since, AT_ONCE) if job.updated >= found.at]
     changed = [
         (job.id, f"{_CHANGED}, now {job.state}")

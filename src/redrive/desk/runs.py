@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from redrive.desk import search
-from redrive.desk.selection import USUAL, Filters, Target, no_run, read, spelled
+from redrive.desk.search import USUAL, Target, no_run, read
+from redrive.desk.selectors import Filters
 from redrive.errors import Refused
 from redrive.jobs import checks
 from redrive.jobs.job import Action
@@ -66,7 +67,7 @@ class Runs:
             [job.id for job in jobs if job.id not in held],
             [(job_id, f"is part of R{run}") for job_id, run in held.items()],
             spec,
-            asked=spelled(targets, filters),
+            asked=selection.asked,
             name=name,
             reason=reason,
             actor=actor,

@@ -1,10 +1,11 @@
 """The selector grammar: what people type to select jobs, the same for every verb.
 
     01J9ZQ4B  order:42  G7  R12  state:dead,pending  handler:billing.*  error:Timeout*  age:>2h  attempts:>=5
-    action:A17  release:<1.8.3  tag:vip  payload.customer.id:42  "free text"  -lane:mail
+    action:A17  release:1.8.*  tag:vip  payload.customer.id:42  "free text"  -lane:mail
 
 Spaces separate words, and all must hold; a comma separates alternatives, `*` matches anything, `-`
-before a word negates it. Text in double quotes is taken literally.
+before a word negates it. Text in double quotes is taken literally. Filters by name, as Python has them,
+become the same terms.
 
 Selectors come from strangers: their length, words and stars are bounded, a comparison takes time that is
 linear in the pattern and the text, and none raises, whatever is stored.
@@ -15,21 +16,23 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 from redrive.errors import UsageError
-from redrive.jobs.job import Failure, Job
+from redrive.jobs import checks, durations
+from redrive.jobs.durations import Duration
+from redrive.jobs.job import Category, Failure, Group, Job, Reason, State
 from redrive.payloads.masking import loads
 from redrive.payloads.secret_names import is_secret_name
 from redrive.payloads.wildcards import matches
 
 Check = Callable[[Job], bool]
+E = TypeVar("E", State, Category, Reason)
 LONGEST = 2000  # characters of a selector, and of any one filter
 MOST_TERMS = 50
 MOST_STARS = 20  # in one word
-_LONGEST_VERSION = 200  # so much of a text is compared as a version
 
 
 def _error_texts(failure: Failure) -> tuple[str, ...]:
@@ -49,7 +52,6 @@ _PLAIN = re.compile(r"[0-9]{1,9}")
 ID = re.compile(r"[0-9A-Za-z_-]{4,64}")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")  # a key or the id of an event
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
-_PART = re.compile(r"[0-9]+|[^\W\d_]+")
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     "": operator.eq,
     "=": operator.eq,
@@ -75,8 +77,7 @@ _TEXTS: Mapping[str, Callable[[Job], Iterable[object]]] = {
     "release": lambda job: (job.failed_release or job.release,),
     "submitted-release": lambda job: (job.release,),
 }
-_RELEASES = frozenset({"release", "submitted-release"})
-_MASKABLE = frozenset({"error", "code", "key", "tag", "text"}) | _RELEASES
+_MASKABLE = {"error", "code", "key", "tag", "text", "release", "submitted-release"}
 KNOWN = (*_TEXTS, "group", "run", "action", "age", *_COUNTS, "text", "payload.FIELD")
 
 
@@ -109,6 +110,79 @@ class Term:
         return self.name in _MASKABLE or self.name.startswith("payload.")
 
 
+class Filters(TypedDict, total=False):
+    """What `find`, `groups` and the verbs of people can be asked for by name."""
+
+    state: State | str | Iterable[State | str]
+    handler: str
+    lane: str
+    category: Category | str
+    group: int | str | Group
+    tag: str
+    key: str
+    run: int
+    older_than: Duration
+    newer_than: Duration
+    failed: bool
+    """Only jobs that have failed at least once in this life."""
+    text: str
+
+
+def terms_of(filters: Filters) -> Iterator[Term]:
+    """Yield the terms that filters stand for, but `failed`.
+
+    Misspelled and empty filters are refused: they would select every job.
+    """
+    for name, value in filters.items():
+        known = Filters.__annotations__
+        if name not in known:
+            raise UsageError(f"there is no filter {name!r}; use: {', '.join(known)}")
+        if value is None or (isinstance(value, Sized) and not len(value)):
+            msg = f"the filter {name} is empty, which would select every job: add a value or remove it"
+            raise UsageError(msg)
+        if isinstance(value, str):
+            checked_text(value, f"the filter {name}")
+        if name != "failed":
+            yield _term_of(name, value)
+
+
+def _term_of(name: str, value: Any) -> Term:
+    sign = ""
+    match name:
+        case "state":
+            values = (value,) if isinstance(value, str) else checks.texts(value, "the filter state")
+        case "older_than" | "newer_than":
+            age, sign = durations.seconds(value, name=name), ">=" if name == "older_than" else "<="
+            name, values = "age", (f"{age:f}",)
+        case "group":
+            values = (str(group_number(value)),)
+        case "run":
+            values = (str(checks.whole(value, "the filter run", least=1)),)
+        case _:
+            values = (checks.text(value, f"the filter {name}"),)
+    asked = f"{name}:{sign}{','.join(values)}"
+    return Term(name, values, asked, sign, quoted=name != "handler")
+
+
+def word(kind: type[E], value: str, name: str) -> E:
+    """Return a state, category or reason; UsageError names those there are."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise UsageError(f"{value!r} is not a {name}; use one of: {', '.join(kind)}") from None
+
+
+def group_number(value: int | str | Group) -> int:
+    """Return the number of a group written as 7, "7" or "G7"."""
+    if isinstance(value, Group):
+        return value.number
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and (_GROUP.fullmatch(value) or _PLAIN.fullmatch(value)):
+        return int(value.lstrip("Gg"))
+    raise UsageError(f"{value!r} is not a group; groups are named G1, G2 …: see `redrive groups`")
+
+
 def checked_text(text: str, what: str = "the selector") -> str:
     """Return a text that every store can be asked for, or raise UsageError."""
     if len(text) > LONGEST:
@@ -121,10 +195,10 @@ def checked_text(text: str, what: str = "the selector") -> str:
     return text
 
 
-def parse(text: str, *, keys: bool = True) -> Iterator[Term]:
+def parse(text: str) -> Iterator[Term]:
     """Yield the terms of a selector; UsageError names what cannot be understood.
 
-    With `keys` a word such as `order:42`, whose name is no filter, may be the key of a job.
+    A word such as `order:42`, whose name is no filter, may be the key of a job.
     """
     at, text = 0, checked_text(text).rstrip()
     while at < len(text):
@@ -134,7 +208,7 @@ def parse(text: str, *, keys: bool = True) -> Iterator[Term]:
             raise UsageError(msg)
         if not match["name"]:
             yield _bare(match)
-        elif keys and _may_be_key(match):
+        elif _may_be_key(match):
             yield Term("id", (match["raw"],), match["raw"])
         else:
             yield _named(match)
@@ -200,7 +274,7 @@ def _checked(term: Term) -> Term:
     if term.name in _COUNTS and not all(map(_NUMBER.fullmatch, term.values)):
         msg = f"{term.name}: is compared with a number, as in {term.name}:>=5; found {term.raw!r}"
         raise UsageError(msg)
-    ordered = term.name in {*_COUNTS, *_RELEASES, "age"} or term.name.startswith("payload.")
+    ordered = term.name in {*_COUNTS, "age"} or term.name.startswith("payload.")
     if term.sign not in {"", "="} and not ordered:
         raise UsageError(f"{term.name}: cannot be compared by {term.sign}; found {term.raw!r}")
     if named := _NAMES.get(term.name):
@@ -294,23 +368,23 @@ def _at(payload: str, path: list[str]) -> Iterator[object]:
 
 
 def _compared(value: object, term: Term) -> bool:
-    """Compare what a job has with the values of a term: as numbers, as versions, or as text."""
+    """Compare what a job has with the values of a term: as numbers or as text."""
     if value is None and not term.name.startswith("payload."):
         return False
     return any(_pair(value, wanted, term) for wanted in term.values)
 
 
 def _pair(value: object, wanted: str, term: Term) -> bool:
-    """Compare with one value. A text is only ordered as a number: "007" is no other way to say 7."""
+    """Compare with one value: as numbers if both are, else as texts. "007" is no other way to say 7."""
     compare, ordered = _SIGNS[term.sign], term.sign in OPPOSITE
     text = value if isinstance(value, str) else _written(value)
     if _NUMBER.fullmatch(wanted) and not term.quoted:
         if type(value) in {int, float}:
             return compare(value, _number(wanted))
-        if ordered and term.name not in _RELEASES and _NUMBER.fullmatch(text):
+        if ordered and _NUMBER.fullmatch(text):
             return compare(_number(text), _number(wanted))
     if ordered:
-        return compare(_version(text), _version(wanted))
+        return isinstance(value, str) and compare(value, wanted)
     if term.name == "error":
         text, wanted = text.casefold(), wanted.casefold()
     return text == wanted if term.quoted else matches(wanted, text)
@@ -325,10 +399,3 @@ def _written(value: object) -> str:
 
 def _number(text: str) -> float:
     return float(text) if "." in text else int(text)
-
-
-def _version(text: str) -> list[tuple[int, int, str]]:
-    """Split a version so that 1.10 comes after 1.9; digits are ordered as numbers of any length."""
-    parts = _PART.findall(text[:_LONGEST_VERSION])
-    bare = [(part.lstrip("0") if part[0] in "0123456789" else None, part) for part in parts]
-    return [(0, 0, part) if number is None else (1, len(number), number) for number, part in bare]

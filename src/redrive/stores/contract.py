@@ -69,7 +69,6 @@ class Query:
     lane: str = ""
     category: Category | None = None
     group: int | None = None
-    tag: str = ""
     key: str = ""
     event: str = ""
     """The id of the event they were submitted for."""
@@ -83,13 +82,6 @@ class Query:
     """Seconds since it last changed, at most."""
     failed: bool = False
     """Only jobs that have failed at least once in this life."""
-    text: str = ""
-    """Words to be found, letter case aside, in the error's type, message or title, or the payload."""
-    budget: float | None = None
-    """Seconds to search for `tag` or `text`, which no index answers; None is as long as it takes.
-
-    When they are over, the page ends early: its cursor goes on from there, its scope says how far.
-    """
     history: bool = False
     """With the attempts of each job."""
     by_change: bool = False
@@ -113,7 +105,7 @@ class Page(NamedTuple):
     jobs: list[Job]
     cursor: str | None = None
     scope: Scope | None = None
-    """None where the store answered alone, from its indexes."""
+    """None where the store answered alone; a store sets none."""
 
 
 class Count(NamedTuple):

@@ -12,14 +12,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from types import UnionType
 from typing import Any, Literal, cast, get_args, get_type_hints
 
 from msgspec import UNSET, to_builtins
 
 from redrive.alerts import Alerts, listing
-from redrive.desk import lists, shapes
+from redrive.desk import lists, search, shapes
 from redrive.desk.documents import (
     action_document,
     job_document,
@@ -31,6 +30,7 @@ from redrive.desk.documents import (
     whole_document,
     with_trends,
 )
+from redrive.desk.selectors import Filters
 from redrive.desk.shared_facts import shared_facts
 from redrive.desk.status import health_of
 from redrive.desk.system import System, system_of
@@ -279,10 +279,10 @@ def send_test(call: Call, body: messages.Why) -> messages.AlertTest:
 
 
 def count(call: Call, query: messages.Count) -> messages.Counted:
-    """Count the jobs that match, up to 10,000."""
-    jobs = call.app.desk.jobs.ids(*query.words)
-    counted = sum(1 for _ in islice(jobs, _COUNTED + 1))
-    return {"count": min(counted, _COUNTED), "more": counted > _COUNTED}
+    """Count the jobs that match, up to 10,000; there may be more where not all were searched."""
+    store, selection = call.app.desk.store, search.read(query.words, Filters())
+    page = search.find(store, selection, limit=_COUNTED, cursor=None, by_change=False)
+    return {"count": len(page.jobs), "more": page.cursor is not None}
 
 
 def _pauses(call: Call) -> messages.Pauses:
@@ -360,8 +360,6 @@ class Route:
     """True if 503 has the same shape as 200."""
     at_once: bool = False
     """True if it needs no thread, because it reads nothing from the store."""
-    searches: bool = False
-    """True if it searches jobs one by one, which is slow if many do it at once."""
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -424,11 +422,11 @@ ROUTES: tuple[Route, ...] = (
     _get("health", health, right="", may_fail=True),
     _get("openapi.json", _openapi, at_once=True),
     _post("jobs", submit),
-    _get("jobs", jobs, searches=True),
-    _get("count", count, searches=True),
+    _get("jobs", jobs),
+    _get("count", count),
     _get("jobs/{job}", job),
     _post("jobs/{job}/edit", edit),
-    _get("groups", groups, searches=True),
+    _get("groups", groups),
     _get("groups/{group}", group),
     _post("groups/{group}/mark", mark),
     _post("groups/{group}/note", note),
@@ -446,5 +444,5 @@ ROUTES: tuple[Route, ...] = (
     _post("runs/{run}/cancel", cancel_run),
     _post("runs/{run}/rate", set_run_rate),
     _get("actions", audit_log),
-    _post("actions", act, searches=True),
+    _post("actions", act),
 )

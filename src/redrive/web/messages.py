@@ -51,11 +51,6 @@ PATH: dict[str, Any] = {
 class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A query or a body; unknown names are refused, not ignored."""
 
-    @property
-    def searches(self) -> bool:
-        """True if it searches jobs one by one, where its route may."""
-        return True
-
 
 class Search(Request, kw_only=True):
     """Which groups."""
@@ -191,11 +186,6 @@ class Act(Why, kw_only=True):
     ramp: Annotated[bool, Meta(description="start at a tenth of the rate")] = False
     stop_on: Annotated[str, _text(10, "stop when 10% or 25 have failed again")] = ""
 
-    @property
-    def searches(self) -> bool:
-        """True for a plan, and to carry one out; one job does not wait for a search."""
-        return self.dry_run or self.as_of is not UNSET
-
 
 class SetRate(Why, kw_only=True):
     """A new rate of a run."""
@@ -297,7 +287,7 @@ class AlertTest(TypedDict):
 
 
 class Counted(TypedDict):
-    """How many jobs match; `more` if there are more than were counted."""
+    """How many jobs match; `more` if not all were counted."""
 
     count: int
     more: bool

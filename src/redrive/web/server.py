@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import TypeVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -25,7 +23,6 @@ from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
 from redrive.app import Redrive
-from redrive.desk import search
 from redrive.desk.shapes import WholeJob
 from redrive.errors import RedriveError, StoreError
 from redrive.jobs.logger import log
@@ -35,17 +32,12 @@ from redrive.web import auth, health
 from redrive.web.api import ROUTES, Route
 from redrive.web.auth import Tokens
 from redrive.web.call import Call, Document, Problem, Reply, problem_of
-from redrive.web.console.requests import Place, Search
+from redrive.web.console.requests import Place
 from redrive.web.console.site import Console, Handler, failure_page
 from redrive.web.messages import Request
 from redrive.web.reads import body_of, checked, query_of, read
 
 Do = Callable[[], Document | Reply]
-T = TypeVar("T")
-
-SEARCHES = 2  # so many searches run at the same time; others wait, but probes do not
-LONGEST_SEARCH = 5.0  # seconds; then a page ends early with its scope
-LONGEST_PLAN = 20.0  # seconds; then a plan is refused: it must find all its jobs
 
 
 class Server:
@@ -65,8 +57,7 @@ class Server:
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         self._deadline = deadline
         self._health = health.Health(app)
-        self._threads, self._probes, self._searches = Threads(), Threads(), Threads(SEARCHES)
-        self._is_closed = False
+        self._threads, self._probes = Threads(), Threads()
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
         for route in ROUTES:
             by_path[route.path][route.method] = route
@@ -83,9 +74,8 @@ class Server:
         self._router = Router(paths, redirect_slashes=False, default=self._nowhere)
 
     def close(self) -> None:
-        """End running searches and the threads; the app stays open."""
-        self._is_closed = True
-        for threads in (self._threads, self._probes, self._searches):
+        """End the threads; the app stays open."""
+        for threads in (self._threads, self._probes):
             threads.close(wait=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,10 +109,8 @@ class Server:
                 await receive()
                 await send({"type": f"lifespan.{word}.complete"})
 
-    async def _run(self, does: Callable[[], Response], search: Search) -> Response:
+    async def _run(self, does: Callable[[], Response]) -> Response:
         """Answer a request for a page on a thread."""
-        if search:
-            return await hop(self._searches, self._searched, does, plans=search == "plan")
         return await hop(self._threads, does)
 
     async def _nowhere(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -158,14 +146,11 @@ class Server:
             path=path,
             text=text,
         )
-        words = all(one.searches for one in given) and (text or asked.get("q"))
-        return _response(route, await self._done(route, partial(route.does, call, *given), words))
+        return _response(route, await self._done(route, partial(route.does, call, *given)))
 
-    async def _done(self, route: Route, do: Do, words: str | bool | None) -> Document | Reply:
+    async def _done(self, route: Route, do: Do) -> Document | Reply:
         if route.at_once:
             return do()
-        if route.searches and words:
-            return await hop(self._searches, self._searched, do, plans=route.method == "POST")
         if not route.may_fail:
             return await hop(self._threads, do)
         try:
@@ -174,12 +159,6 @@ class Server:
         except TimeoutError:
             log.warning("the store has not answered for %g s", health.PATIENCE)
             return Reply(health.UNAVAILABLE, 503)
-
-    def _searched(self, do: Callable[[], T], *, plans: bool) -> T:
-        """Run a search, and end it in time for the next one."""
-        end = time.monotonic() + (LONGEST_PLAN if plans else LONGEST_SEARCH)
-        search.MUST_END.set(lambda: self._is_closed or time.monotonic() > end)
-        return do()
 
 
 class _Place:

@@ -39,7 +39,7 @@ def use_every_verb(store: PostgresStore) -> dict[str, object]:
         store.note("pause:x", "x", durable=True)
         store.note("pause:x", None)
         store.record(make_action("pause"))
-        store.find(Query(text="x", tag="t"))
+        store.find(Query(failed=True))
         store.groups(Query())
         store.purge([PurgeRule(state=State.COMPLETED, older_than=-1)])
     assert store.verify().ok

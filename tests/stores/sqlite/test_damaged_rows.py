@@ -96,16 +96,6 @@ def test_a_running_job_that_cannot_be_read_does_not_keep_others_from_being_taken
     assert ids(store.seize(by="s", lease_for=30)) == ["b"]
 
 
-def test_words_are_not_looked_for_in_nonsense_with_a_traceback(
-    store: SqliteStore, path: Path
-) -> None:
-    bring_to(store, State.DEAD, "a")
-    spoil(path, "UPDATE jobs SET more = 'x', given = ?", '"t"y')
-    for query in (Query(text="word"), Query(tag="t")):
-        with pytest.raises(StoreDamaged, match="redrive verify"):
-            store.find(query)
-
-
 def test_counts_that_cannot_be_read_are_logged_and_do_not_stop_the_fold(
     store: SqliteStore, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,7 +1,6 @@
 """Finding and counting over the index: filters, pages, groups.
 
-Filters look at the entries first; a job's body is read only for what an entry does not hold (tags
-and text), and for the jobs of the page itself.
+Filters look at the entries; a job's body is read only for the page itself.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from time import monotonic
 
 from redrive.jobs.job import Group, Job, State
 from redrive.jobs.records import evolve
 from redrive.payloads.wildcards import matches
-from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, Scope, added_up
+from redrive.stores.contract import RELEASABLE, Count, Members, Page, Query, added_up
 from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.index.base import reads
 from redrive.stores.index.entries import Entry, Index
@@ -29,34 +27,13 @@ Load = Callable[[Entry], Job]
 Check = Callable[[Entry], bool]
 
 _LAST = "\U0010ffff"
-_AT_ONCE = 250  # how many jobs are read for a tag or a text before the clock is
 _SOME = 1000  # how many jobs are put in the order of their changes at once, unless a page has more
 
 
-def _find_in_time(index: Index, load: Load, query: Query, now: float) -> Page:
-    """Read job after job until the page is full or the time is over."""
-    ends = monotonic() + (query.budget or 0.0)
-    fits = _body_check(load, query)
-    found: list[Entry] = []
-    looked, last = 0, None
-    for entry in _in_order(index, query, now):
-        if len(found) >= query.limit:
-            break
-        if looked and looked % _AT_ONCE == 0 and monotonic() >= ends:
-            break
-        looked, last = looked + 1, entry
-        if fits is None or fits(entry):
-            found.append(entry)
-    else:
-        last = None
-    cursor = _cursor(query, last) if last is not None else None
-    return Page(_jobs(load, query, found), cursor, Scope(looked, len(index.entries)))
-
-
-def _in_order(index: Index, query: Query, now: float, fits: Check | None = None) -> Iterator[Entry]:
+def _in_order(index: Index, query: Query, now: float) -> Iterator[Entry]:
     """Return the entries of a query in its order; by change some at a time."""
     while True:
-        found = _matching(index, query, now, fits)
+        found = _matching(index, query, now)
         if not query.by_change:
             yield from found
             return
@@ -91,11 +68,8 @@ class SearchStore(RecordStore):
     @reads
     def find(self, query: Query) -> Page:
         """Return the page of a query."""
-        if query.budget is not None and (query.tag or query.text):
-            return _find_in_time(self.index, self._load, query, self.now())
-        fits = _body_check(self._load, query)
         most = max(query.limit, 0)
-        rows = list(islice(_in_order(self.index, query, self.now(), fits), most + 1))
+        rows = list(islice(_in_order(self.index, query, self.now()), most + 1))
         page = rows[:most]
         cursor = _cursor(query, page[-1]) if page and len(rows) > most else None
         return Page(_jobs(self._load, query, page), cursor)
@@ -123,7 +97,7 @@ class SearchStore(RecordStore):
         found: Iterable[Entry] = (
             [entry for entry in index.entries.values() if entry.state in states]
             if plain  # in no order, for that takes longer than the counting
-            else _matching(index, asked, seen.now, _body_check(self._load, asked))
+            else _matching(index, asked, seen.now)
         )
         tallies: dict[int, Tally] = defaultdict(Tally)
         for entry in found:
@@ -157,13 +131,10 @@ def without_history(job: Job) -> Job:
     return evolve(job, history=()) if job.history else job
 
 
-def _matching(
-    index: Index, query: Query, now: float, body_fits: Check | None = None
-) -> Iterator[Entry]:
+def _matching(index: Index, query: Query, now: float) -> Iterator[Entry]:
     """Return the entries of a query from where its cursor stands, newest submit first."""
     fits = _filter(index, query, now)
-    found = (entry for entry in _candidates(index, query) if fits(entry))
-    return filter(body_fits, found) if body_fits else found
+    return filter(fits, _candidates(index, query))
 
 
 def _candidates(index: Index, query: Query) -> Iterable[Entry]:
@@ -247,18 +218,3 @@ def _age_checks(query: Query, now: float) -> Iterator[Check]:
     if query.newer_than is not None:
         earliest = now - query.newer_than
         yield lambda entry: entry.updated >= earliest
-
-
-def _body_check(load: Load, query: Query) -> Check | None:
-    """Return what looks for the words of a query in a job's body; None if it has none."""
-    text = query.text.casefold()
-
-    def fits(entry: Entry) -> bool:
-        job = load(entry)
-        if query.tag and query.tag not in job.tags:
-            return False
-        failure = job.failure
-        parts = [failure.type, failure.message, failure.title] if failure is not None else []
-        return not text or any(text in part.casefold() for part in (job.payload, *parts))
-
-    return fits if query.tag or text else None

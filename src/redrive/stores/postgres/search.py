@@ -5,13 +5,11 @@ The text of every condition is a constant; what people wrote is bound, never put
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from redrive.jobs.job import Job, State
-from redrive.stores._codec import encode
-from redrive.stores.contract import Count, Page, Query, Scope
+from redrive.stores.contract import Count, Page, Query
 from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.postgres.rows import job_from_row
 from redrive.stores.postgres.tx import PostgresTx
@@ -21,25 +19,9 @@ from redrive.stores.sql.tx import LAST, Row
 
 _FEW = 20_000
 """Up to so many jobs are sorted rather than looked for in the order of ids."""
-_AT_ONCE = 2000
-"""How many candidates are looked at before the time is."""
 _NUL = r"'\u0000', '\ufffd'"
 """What is replaced before PostgreSQL reads JSON: it refuses a NUL, and with it the whole query."""
 _MORE = f"replace(s.more, {_NUL})::json"
-_TAG = f"""(
-    SELECT strpos(j.given, %s) > 0 AND EXISTS (
-        SELECT FROM json_array_elements(replace(j.given, {_NUL})::json -> 'tags') AS one
-        WHERE one::text = replace(%s, {_NUL})
-    )
-    FROM {{schema}}.jobs AS j WHERE j.n = s.n
-)"""  # noqa: S608 - of constants only
-"""Asked of the body alone, job by job: a join would make the planner fetch all first."""
-_TEXT = f"""(
-    strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'type']), %s) > 0
-    OR strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'message']), %s) > 0
-    OR strpos({{schema}}.fold({_MORE} #>> ARRAY['failure', 'title']), %s) > 0
-    OR strpos({{schema}}.fold((SELECT payload FROM {{schema}}.jobs AS j WHERE j.n = s.n)), %s) > 0
-)"""  # noqa: S608 - of constants only
 _LATEST = """
 SELECT latest.* FROM (
     WITH RECURSIVE {ended_kinds} SELECT lane, handler, category FROM kind WHERE state = 'completed'
@@ -99,10 +81,6 @@ def conditions(tx: PostgresTx, query: Query, source: Source) -> Where:
         where.add(f"{source.changed} <= %s", tx.now() - query.older_than)
     if query.newer_than is not None:
         where.add(f"{source.changed} >= %s", tx.now() - query.newer_than)
-    if query.tag:
-        where.add(_TAG, *[encode(query.tag)] * 2)
-    if query.text:
-        where.add(_TEXT, *[query.text.casefold()] * 4)
     return where
 
 
@@ -145,42 +123,9 @@ def find(tx: PostgresTx, query: Query) -> Page:
     place_after(query)
     if query.limit < 1:
         return Page([])
-    if query.budget is not None and (query.tag or query.text):
-        return _find_in_time(tx, query, query.budget)
     rows = _page(tx, query, query.limit + 1)
     jobs = [job_from_row(row) for row in rows[: query.limit]]
     return Page(jobs, _cursor(query, jobs[-1]) if len(rows) > query.limit else None)
-
-
-def _find_in_time(tx: PostgresTx, query: Query, budget: float) -> Page:
-    """Look at candidates, some at a time, until the page is full or the time is over."""
-    end = time.monotonic() + budget
-    asked = replace(query, tag="", text="", budget=None)
-    found: list[Job] = []
-    looked = 0
-    while True:
-        rows = _page(tx, asked, _AT_ONCE)
-        for job, fits in _sifted(tx, query, rows):
-            looked += 1
-            if fits:
-                found.append(job)
-            asked = replace(asked, cursor=_cursor(query, job))
-            if len(found) == query.limit:
-                break
-        over = len(rows) < _AT_ONCE and len(found) < query.limit
-        if over or len(found) == query.limit or time.monotonic() >= end:
-            (jobs,) = tx.one("count_jobs") or (0,)
-            return Page(found, None if over else asked.cursor, Scope(looked, max(jobs, looked)))
-
-
-def _sifted(tx: PostgresTx, query: Query, rows: list[Row]) -> list[tuple[Job, bool]]:
-    jobs = [job_from_row(row) for row in rows]
-    if not jobs:
-        return []
-    wanted = Query(states=query.states, tag=query.tag, text=query.text)
-    named = replace(wanted, ids=tuple(job.id for job in jobs), limit=len(jobs))
-    fitting = {row[1] for row in _page(tx, named, len(jobs))}
-    return [(job, job.id in fitting) for job in jobs]
 
 
 def _page(tx: PostgresTx, query: Query, limit: int) -> list[Row]:

@@ -61,15 +61,10 @@ def connect(place: Path, mode: str, patience: float) -> sqlite3.Connection:
     try:
         for setting in _SETTINGS:
             connection.execute(setting)
-        connection.create_function("fold", 1, _fold, deterministic=True)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _fold(text: str | None) -> str:
-    return "" if text is None else text.casefold()
 
 
 def open_writer(place: Path, patience: float) -> sqlite3.Connection:

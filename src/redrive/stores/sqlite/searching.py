@@ -6,14 +6,11 @@ The text of every condition is a constant; what people wrote is bound, never put
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from operator import itemgetter
-from time import monotonic
 
 from redrive.jobs.job import Job, State
-from redrive.stores._codec import encode
-from redrive.stores.contract import Count, Page, Query, Scope
+from redrive.stores.contract import Count, Page, Query
 from redrive.stores.cursors import cursor_of, place_after
 from redrive.stores.record_codec import category_from
 from redrive.stores.sql.lists import Where
@@ -22,21 +19,10 @@ from redrive.stores.sqlite.rows import job_from_row
 from redrive.stores.sqlite.tx import SqliteTx
 
 FEW = 20_000  # up to so many jobs of a state are sorted rather than looked for in the order of ids
-FIRST_CHUNK, CHUNK = 250, 2000
-"""How many jobs are looked at before the clock is, where no index answers; twice as many each time."""
 OF_KIND = (
     "state = +? AND state <> 'running' AND suspect = ? AND lane = ? AND handler = ? "
     "AND category = ?"
 )
-_MORE = r"replace(more, '\u0000', '\ufffd')"  # SQLite's JSON functions end a text at a NUL
-_TEXT = f"""(
-    instr(fold(json_extract({_MORE}, '$.failure.type')), ?)
-    OR instr(fold(json_extract({_MORE}, '$.failure.message')), ?)
-    OR instr(fold(json_extract({_MORE}, '$.failure.title')), ?)
-    OR (SELECT instr(fold(payload), ?) FROM payloads p WHERE p.n = j.n)
-)"""  # noqa: S608 - of constants only
-_TAG = "instr(given, ?) AND EXISTS (SELECT 1 FROM json_each(given, '$.tags') WHERE value = ?)"
-
 _IN_ORDER = [(state, 0) for state in State if state is not State.RUNNING] + [(State.PENDING, 1)]
 """The states whose jobs lie in the index of kinds; what crashed before lies apart."""
 
@@ -51,44 +37,9 @@ def find(tx: SqliteTx, query: Query) -> Page:
     after = place_after(query)
     if query.limit < 1:
         return Page([])
-    if query.budget is not None and (query.tag or query.text):
-        return _find_in_time(tx, query, query.budget)
     found = _candidates(tx, query, after, query.limit + 1)
     page = found[: query.limit]
     return Page(_jobs(tx, page), _cursor(query, page[-1]) if len(found) > query.limit else None)
-
-
-def _find_in_time(tx: SqliteTx, query: Query, budget: float) -> Page:
-    """Look at jobs some at a time until the page is full or the time, counting included, is over."""
-    ends = monotonic() + budget
-    plain, words = replace(query, tag="", text=""), Where()
-    _add_words(words, query)
-    hits: list[Found] = []
-    of, size = _size(tx, query), FIRST_CHUNK
-    looked, cursor, is_last = 0, query.cursor, False
-    while not is_last and len(hits) < query.limit and (not looked or monotonic() < ends):
-        after = place_after(replace(query, cursor=cursor))
-        found = _candidates(tx, plain, after, size + 1)
-        chunk, is_last = found[:size], len(found) <= size
-        size = min(2 * size, CHUNK)
-        matching = _matching(tx, words, chunk)
-        for one in chunk:
-            looked, cursor = looked + 1, _cursor(query, one)
-            if one[2] in matching:
-                hits.append(one)
-                if len(hits) == query.limit:
-                    is_last = is_last and one is chunk[-1]
-                    break
-    if is_last and query.cursor is None:
-        of = looked
-    return Page(_jobs(tx, hits), None if is_last else cursor, Scope(looked, max(looked, of)))
-
-
-def _matching(tx: SqliteTx, words: Where, chunk: Iterable[Found]) -> set[int]:
-    """Return the numbers of those jobs that have the tag and the text."""
-    where = words.plus("n IN (SELECT value FROM json_each(?))", tx.array(n for *_, n in chunk))
-    rows = tx.execute(f"SELECT n FROM jobs j WHERE {where}", where.args)  # noqa: S608
-    return {number for (number,) in rows}
 
 
 def _jobs(tx: SqliteTx, found: Iterable[Found]) -> list[Job]:
@@ -193,16 +144,6 @@ def _are_many(tx: SqliteTx, state: State, kinds: Iterable[Kind]) -> bool:
     return False
 
 
-def _size(tx: SqliteTx, query: Query) -> int:
-    """Return how many jobs of the states, lane, handler and category of a query there are."""
-    jobs = 0
-    for state in query.states or frozenset(State):
-        for kind in _kinds(tx, state, query):
-            (some,) = tx.one("count_kind", (state._value_, *kind)) or (0,)
-            jobs += some
-    return jobs
-
-
 def _conditions(tx: SqliteTx, query: Query, after: tuple[float, str] | None, time: str) -> Where:
     """Return the conditions of a query, all but its states; `time` is the column of the last change."""
     where = Where()
@@ -217,7 +158,6 @@ def _conditions(tx: SqliteTx, query: Query, after: tuple[float, str] | None, tim
         where.add(f"({time}, id) < (?, ?)", *after)
     elif after is not None:
         where.add("id < ?", after[1])
-    _add_words(where, query)
     return where
 
 
@@ -232,13 +172,6 @@ def _add_kind(tx: SqliteTx, where: Where, query: Query) -> None:
         where.add("category = ?", query.category._value_)
     if query.failed:
         where.add("json_extract(more, '$.spent') IS NOT NULL")
-
-
-def _add_words(where: Where, query: Query) -> None:
-    if query.tag:
-        where.add(_TAG, encode(query.tag), query.tag)
-    if query.text:
-        where.add(_TEXT, *[query.text.casefold()] * 4)
 
 
 def tally(tx: SqliteTx, query: Query) -> list[tuple[int, str, str, int, float]]:

@@ -87,7 +87,6 @@ class Page(NamedTuple):
     path: str
     does: Callable[[Visit], Data]
     query: type[Request] = Request
-    searches: bool = False
     right: str = "read"
     refreshes: bool = False
     """True if its data says how often it refreshes, which all who look share."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl, quote, unquote
 
 from starlette.requests import Request as HttpRequest
@@ -21,9 +21,7 @@ from redrive.web.messages import PATH, Request
 from redrive.web.reads import checked, query_of, read
 from redrive.web.shared import Shared
 
-Search = Literal["", "page", "plan"]
-"""If a request searches jobs one by one: for a page of them, or for all that a plan takes."""
-Runner = Callable[[Callable[[], Response], Search], Awaitable[Response]]
+Runner = Callable[[Callable[[], Response]], Awaitable[Response]]
 """Runs a function on a thread."""
 
 HEADERS: Mapping[str, str] = {

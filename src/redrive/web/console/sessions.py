@@ -98,7 +98,7 @@ class Sessions:
                 return self._gate(request, back, "sign_in.used", 401)
             return self._welcome(request, token, back)
 
-        return await self._run(does, "")
+        return await self._run(does)
 
     async def enter(self, request: HttpRequest) -> Response:
         """Begin a session with the token that was typed."""
@@ -113,7 +113,7 @@ class Sessions:
                 return self._gate(request, back, "sign_in.wrong", 401)
             return self._welcome(request, token, back)
 
-        return await self._run(does, "")
+        return await self._run(does)
 
     def leave(self, request: HttpRequest) -> Response:
         """Remove the cookie."""

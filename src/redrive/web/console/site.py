@@ -33,7 +33,6 @@ from redrive.web.console.requests import (
     Form,
     Place,
     Runner,
-    Search,
     Session,
     Visit,
     address_of,
@@ -60,7 +59,7 @@ PAGES: tuple[Page, ...] = (
     Page("/", pages.overview, refreshes=True),
     Page("/groups", pages.groups, pages.GroupList, refreshes=True),
     Page("/groups/{group}", pages.group, refreshes=True),
-    Page("/jobs", pages.jobs, JobSearch, searches=True),
+    Page("/jobs", pages.jobs, JobSearch),
     Page("/jobs/{job}", pages.job),
     Page("/jobs/{job}/edit", acting.edit, right="act"),
     Page("/runs", pages.runs, refreshes=True),
@@ -97,10 +96,10 @@ class Console:
             "/sign-out": {"POST": self._sign_out},
             "/language": {"POST": self._language},
             "/jobs/{job}/reveal": {"POST": self._reveal},
-            "/jobs/{job}/edit": {"POST": partial(self._act, acting.save, "")},
+            "/jobs/{job}/edit": {"POST": partial(self._act, acting.save)},
             "/activity/export": {"GET": self._export},
-            "/plans": {"POST": partial(self._act, acting.plan, "plan")},
-            ACT: {"POST": partial(self._act, acting.act, "plan")},
+            "/plans": {"POST": partial(self._act, acting.plan)},
+            ACT: {"POST": partial(self._act, acting.act)},
         }
         for page in PAGES:
             found.setdefault(page.path, {})["GET"] = partial(self._page, page)
@@ -129,8 +128,7 @@ class Console:
             visit = visit.of(request, page.query)
             return self._shown(visit, page.template, self._read(page, visit))
 
-        search: Search = "page" if page.searches else ""
-        return await self._answer(request, does, right=page.right, search=search)
+        return await self._answer(request, does, right=page.right)
 
     def _read(self, page: Page, visit: Visit) -> Data:
         """Return what a page shows; one that refreshes is read once for all who look."""
@@ -151,9 +149,7 @@ class Console:
 
         return await self._answer(request, does, right=form.route.right)
 
-    async def _act(
-        self, act: Callable[[Visit], Outcome], search: Search, request: HttpRequest
-    ) -> Response:
+    async def _act(self, act: Callable[[Visit], Outcome], request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
             outcome = act(visit.of(request))
             if outcome.to:
@@ -162,7 +158,7 @@ class Console:
             data = outcome.data or {}
             return self._shown(outcome.visit, outcome.template, data, outcome.status)
 
-        return await self._answer(request, does, right="act", search=search)
+        return await self._answer(request, does, right="act")
 
     async def _reveal(self, request: HttpRequest) -> Response:
         def does(visit: Visit) -> Response:
@@ -202,13 +198,10 @@ class Console:
         does: Callable[[Visit], Response],
         *,
         right: str = "read",
-        search: Search = "",
     ) -> Response:
         """Check who asks, and answer; what goes wrong is a page, too."""
         form = await form_of(request) if request.method == "POST" else None
-        if form and address_of(request) == ACT and "as_of" not in form:
-            search = ""  # one job, which does not wait for a search
-        return await self._run(partial(self._checked, request, form, does, right), search)
+        return await self._run(partial(self._checked, request, form, does, right))
 
     def _checked(
         self,
@@ -230,8 +223,6 @@ class Console:
             return does(visit)
         except (Problem, RedriveError) as error:
             return self._problem(request, visit, error)
-        except TimeoutError as error:  # of a search that ran too long
-            return self._problem(request, visit, Problem(504, "too_long", str(error)))
 
     def _visit(self, request: HttpRequest, session: Session, form: dict[str, str] | None) -> Visit:
         cookie = self.sessions.cookie(request)

@@ -136,25 +136,3 @@ SELECT j.n, j.id, j.created, j.key, j.event, j.given, j.payload, j.original, s.s
     s.updated, s.first_failed, s.cause, s.run, s.ceiling, s.attempts, s.lane, s.handler,
     s.more, s.since, s.lease_end, s.holder
 FROM {schema}.jobs AS j JOIN {schema}.states AS s USING (n);
-
--- Text without its letter case, as well as this server can: only PostgreSQL 18 knows case folding,
--- and in a database of the locale C plain lower() knows nothing but ASCII.
-DO $$
-DECLARE
-    folding text := 'lower($1)';
-BEGIN
-    IF current_setting('server_encoding') <> 'UTF8' THEN
-        folding := 'lower($1)';
-    ELSIF current_setting('server_version_num')::int >= 180000 THEN
-        folding := 'casefold($1 COLLATE pg_catalog.pg_unicode_fast)';
-    ELSIF current_setting('server_version_num')::int >= 170000 THEN
-        folding := 'lower($1 COLLATE pg_catalog.pg_c_utf8)';
-    ELSIF to_regcollation('pg_catalog."und-x-icu"') IS NOT NULL THEN
-        folding := 'lower($1 COLLATE pg_catalog."und-x-icu")';
-    ELSIF to_regcollation('pg_catalog."C.utf8"') IS NOT NULL THEN
-        folding := 'lower($1 COLLATE pg_catalog."C.utf8")';
-    END IF;
-    EXECUTE 'CREATE OR REPLACE FUNCTION {schema}.fold(text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE'
-        || ' AS ' || quote_literal('SELECT ' || folding);
-END
-$$;

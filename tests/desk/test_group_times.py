@@ -134,7 +134,7 @@ def test_release_selects_by_the_release_that_failed(clock: ManualClock, tmp_path
         app.run_due()
         (found,) = app.desk.jobs.find("release:1.8.2").jobs
         assert (found.id, found.failed_release, found.release) == (job.id, "1.8.2", "1.8.1")
-        assert app.desk.jobs.find("release:>1.8.1").jobs == [found]
+        assert app.desk.jobs.find("release:1.8.2,x").jobs == [found]
         assert app.desk.jobs.find("submitted-release:1.8.1").jobs == [found]
         assert not app.desk.jobs.find("release:1.8.1").jobs
         assert not app.desk.jobs.find("submitted-release:<1.8.1").jobs

@@ -42,7 +42,7 @@ def test_a_masked_name_cannot_be_asked_for(web: Web) -> None:
 GUESSES = (
     '"hunter2{}"', 'text:"hunter2{}"', "error:*hunter2{}*", "payload.note:*hunter2{}*",
     "-payload.note:*hunter2{}*", "tag:hunter2{}", "tag:hunter2{}*,x", "key:order-hunter2{}",
-    "key:order-hunter2{}*", "code:hunter2{}", "release:hunter2{}", "release:>=hunter2{}",
+    "key:order-hunter2{}*", "code:hunter2{}", "release:hunter2{}", "release:*hunter2{}*",
     "submitted-release:hunter2{}", 'G1 "hunter2{}"',
 )  # fmt: skip
 

@@ -51,9 +51,6 @@ def fits(job: Job, query: Query) -> bool:
     failure = job.failure
     counted = failure is not None and (bool(job.spent) or job.state in TERMINAL)
     age = START - job.updated
-    words = [job.payload]
-    if failure is not None:
-        words += [failure.type, failure.message, failure.title]
     start, star, rest = query.handler.partition("*")
     named = (
         job.handler.startswith(start) and job.handler.endswith(rest)
@@ -70,13 +67,11 @@ def fits(job: Job, query: Query) -> bool:
             query.category is None
             or (counted and failure is not None and failure.category is query.category),
             query.group is None or job.group == query.group,
-            not query.tag or query.tag in job.tags,
             not query.key or job.key == query.key,
             query.run is None or abs(job.run or 0) == query.run,
             query.older_than is None or age >= query.older_than,
             query.newer_than is None or age <= query.newer_than,
             not query.failed or bool(job.spent),
-            any(query.text.casefold() in word.casefold() for word in words),
         )
     )
 
@@ -96,13 +91,11 @@ queries = st.builds(
     lane=some("", "mail", "slow"),
     category=some(None, Category.QUOTA, Category.TRANSIENT, Category.AUTH),
     group=some(None, 1, 2, 3, 99),
-    tag=some("", "red", "blue"),
     key=some("", "k6", "k12", "none"),
     run=some(None, 1, 2, 3),
     older_than=some(None, 0.0, 50.0, 120.0),
     newer_than=some(None, 0.0, 50.0, 120.0),
     failed=some(False, True),
-    text=some("", "ADA", "someerror: dns", '"n":3', "nowhere"),
     by_change=st.booleans(),
     limit=st.sampled_from([1, 3, 7, 100]),
 )

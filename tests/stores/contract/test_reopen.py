@@ -73,11 +73,9 @@ def test_everything_is_equal_after_closing_and_opening(place: Place) -> None:
 
 QUERIES: list[dict[str, Any]] = [
     {"run": 3},
-    {"tag": "t"},
     {"key": "k-dead0"},
     {"prefix": "pending"},
     {"failed": True},
-    {"text": "IT IS odd"},
     {"category": Category.TRANSIENT},
     {"group": 1},
     {"older_than": 5},

@@ -137,7 +137,7 @@ def test_release_selects_by_the_release_that_failed(clock: ManualClock, tmp_path
         assert app.desk.jobs.find("release:1.8.2,x").jobs == [found]
         assert app.desk.jobs.find("submitted-release:1.8.1").jobs == [found]
         assert not app.desk.jobs.find("release:1.8.1").jobs
-        assert not app.desk.jobs.find("submitted-release:<1.8.1").jobs
+        assert not app.desk.jobs.find("submitted-release:1.8.2").jobs
 
 
 def test_a_job_of_which_no_failed_release_is_known_counts_by_its_own(clock: ManualClock) -> None:

@@ -196,6 +196,15 @@ def test_a_mended_quarantine_file_is_imported_with_the_same_function(program: Sh
     before = Path("odd.bad").read_text()
     refused = program.run("import", "rows.csv", *words)
     assert (refused.exit_code, Path("odd.bad").read_text()) == (4, before)
+    forgotten = program.run("import", "odd.bad")
+    assert (forgotten.exit_code, "add --with" in forgotten.stderr) == (2, True)
+    row = json.dumps({"row": 1, "reason": "is not JSON", "record": "{"})
+    Path("mixed.bad").write_text(f"{row}\n{before}")
+    assert data_of(program, "import", "mixed.bad", code=6)["added"] == 0
+    [_, *kept] = map(json.loads, lines(Path("mixed.bad-1").read_text()))
+    assert all("for other rows add --with" in one["reason"] for one in kept)
+    records = [json.loads(one)["record"] for one in lines(before)]
+    assert [json.loads(one["record"]) for one in kept] == records
     Path("odd.bad").write_text(before.replace('"x"', '"3"').replace("faild", "dead"))
     assert data_of(program, "import", "odd.bad", *words[:2])["added"] == 2
 

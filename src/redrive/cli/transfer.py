@@ -173,7 +173,7 @@ def import_(cli: Cli, /, *, file: str | None, name: str, dry_run: bool, **option
 def _own_lines(stream: IO[bytes], file: str) -> Iterator[bytes]:
     """Return the lines of an export; another file is refused before anything is stored."""
     first = stream.readline()
-    if first.strip() and not re.search(rb'"redrive": ?\d|^{"row": ', first):
+    if first.strip() and not re.search(rb'"redrive": ?\d|^{"row": .*, "record": "', first):
         known = importer_of(first + stream.read(4096))
         msg = f"{file} is not an export of Redrive"
         raise Stop("no_function", msg, hint=f"add --with {known}", exits=USAGE)

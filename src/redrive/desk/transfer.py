@@ -150,7 +150,8 @@ def read(lines: Iterable[bytes]) -> Iterator[Made]:
         text = raw.decode("utf-8", "surrogateescape").strip()
         try:
             if text.startswith('{"row": '):  # of a quarantine file
-                text = str(json.loads(text)["record"])
+                record = json.loads(text)["record"]
+                text = record if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
             if text:
                 yield Made(number, text, job_of(text))
         except importing.BAD as error:

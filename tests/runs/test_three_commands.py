@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ptykit import on_terminal
 from redrive.cli.runs import _progress
 from redrive.runs.run_records import Counts, Run, Spec
 from runs.scene import FAILING, JOBS, Scene
 
 
+@pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
 def test_three_commands_from_the_alarm_to_the_verdict(scene: Scene) -> None:
     scene.work()
     status = on_terminal("status", env=scene.environment)

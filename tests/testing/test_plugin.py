@@ -77,7 +77,7 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider", *options)
 
 
-@each_row("options", [(), ("-n", "2"), ("--import-mode=importlib",)])
+@each_row("options", [("-n", "2"), ("--import-mode=importlib",)])
 def test_the_suite_of_a_project_passes_and_writes_no_store(
     pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:

@@ -62,7 +62,9 @@ def test_a_row_becomes_a_job_in_its_state_with_what_is_known_of_its_past(app: Re
     for job in (pending, dead, completed, resolved):
         assert job.failure is not None
         assert (job.failure.category, job.failure.type) == (Category.TRANSIENT, "HTTPError")
-        assert (job.attempts, job.own_max_attempts, job.spent) == (3, 5, {"transient": 3})
+        failures = 2 if job is completed else 3  # the attempt that completed it was none
+        assert (job.attempts, job.own_max_attempts) == (3, 5)
+        assert job.spent == {"transient": failures}
         assert (job.created, job.updated, job.tags) == (AT, AT + 60, ("vip",))
         [attempt] = job.history
         assert (attempt.number, attempt.started, attempt.worker) == (3, AT + 60, "import")

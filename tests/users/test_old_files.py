@@ -174,6 +174,7 @@ def test_summaries_from_a_file_or_the_table_itself() -> None:
         *("pending", "pending", "pending", "dead", "dead", "completed"),
     ]
     assert (found["5"].attempts, found["6"].attempts, found["6"].finished) == (3, 2, AT + 31)
+    assert sum(found["6"].spent.values()) == 1  # what the view shows as retry_count
     assert json.loads(found["1"].payload) == {"article_id": "記事-1"}
     names = list(rows[0])
     with Path("rows.csv").open("w", newline="") as file:

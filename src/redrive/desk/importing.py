@@ -268,6 +268,9 @@ def job_of(fields: object, *, prefix: str, limit: int, now: float) -> Job:
         given.get("attempts", 1 if failure else 0), "attempts", least=0, most=_MOST
     )
     most = checks.whole(given.get("max_attempts", 0), "max_attempts", least=0, most=_MOST)
+    failures = attempts - (state == State.COMPLETED and attempts > 0)  # the last one succeeded
+    is_told = failures and (failure or state != State.PENDING)
+    spent = {(failure.category if failure else Category.UNKNOWN).value: failures} if is_told else {}
     reason = _REASONS.get(State(state))
     if reason is Reason.EXHAUSTED and failure and failure.category in HOPELESS:
         reason = Reason.PERMANENT
@@ -297,7 +300,7 @@ def job_of(fields: object, *, prefix: str, limit: int, now: float) -> Job:
             state=State(state),
             reason=reason,
             attempts=attempts,
-            spent={failure.category.value: attempts} if failure and attempts else {},
+            spent=spent,
             own_max_attempts=most or None,
             max_attempts=most,
             finished=finished,

@@ -1,4 +1,4 @@
-"""A job that is submitted in the caller's own transaction is stored if, and only if, it commits (T4).
+"""A job that is submitted in the caller's own transaction is stored if, and only if, it commits.
 
 Each kind of connection is one class below: how to open it, to begin, commit and roll back, and to set a
 savepoint and go back to it. The tests are the same for all.

@@ -1,4 +1,4 @@
-"""E1: judging an error and finding its hint stays cheap. Calls are counted: they do not vary."""
+"""Judging an error and finding its hint stays cheap. Calls are counted: they do not vary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E1: real errors that nobody had in mind when the tables were written, at least 95 % right."""
+"""Real errors that nobody had in mind when the tables were written, at least 95 % right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E1, P6: every row of the rules on a real error: its category, and how long the server asks for."""
+"""Every row of the rules on a real error: its category, and how long the server asks for."""
 
 from __future__ import annotations
 

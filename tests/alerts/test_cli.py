@@ -1,4 +1,4 @@
-"""C2: `redrive alerts` lists and tests channels; `[alerts]` of the file is what workers use."""
+"""`redrive alerts` lists and tests channels; `[alerts]` of the file is what workers use."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def both(slack: Slack) -> Alerts:
 def test_thousands_of_deaths_are_a_handful_of_messages(
     slack: Slack, mailbox: Mailbox, clock: ManualClock, tmp_path: Path
 ) -> None:
-    """A1: 5,000 deaths of one cause and 40 of another in ten minutes: at most 3 messages each."""
+    """5,000 deaths of one cause and 40 of another in ten minutes: at most 3 messages each."""
     with Redrive(tmp_path / "jobs.db", clock=clock, alerts=both(slack)) as app:
         for step in range(120):
             more = 42 if step % 3 else 41
@@ -79,7 +79,7 @@ def test_thousands_of_deaths_are_a_handful_of_messages(
 def test_an_hour_without_slack_loses_nothing_and_doubles_nothing(
     slack: Slack, mailbox: Mailbox, clock: ManualClock
 ) -> None:
-    """F67: mails go out meanwhile; when Slack is back it gets each change once."""
+    """Mails go out meanwhile; when Slack is back it gets each change once."""
     with Redrive("memory:", clock=clock, alerts=both(slack)) as app:
         slack.status = 500
         die(app, KeyError("vat_id"))
@@ -184,7 +184,7 @@ def test_a_worker_that_vanishes_is_told_and_one_that_leaves_is_not(
 def test_a_channel_that_failed_is_left_alone_for_a_while(
     slack: Slack, mailbox: Mailbox, clock: ManualClock
 ) -> None:
-    """F67: a channel that hangs costs its time limit once, not once a message."""
+    """A channel that hangs costs its time limit once, not once a message."""
     with Redrive("memory:", clock=clock, alerts=both(slack)) as app:
         slack.status = 500
         for number in range(5):
@@ -199,7 +199,7 @@ def test_a_channel_that_failed_is_left_alone_for_a_while(
 
 
 def test_messages_are_no_matter_of_alerts(app: Redrive, kept: Kept, clock: ManualClock) -> None:
-    """F67: a message that cannot be sent dies after a day, and nothing is told of it."""
+    """A message that cannot be sent dies after a day, and nothing is told of it."""
 
     def fail(*_: Any, **__: Any) -> str:
         raise ConnectionError("down")

@@ -1,4 +1,4 @@
-"""A1, F67: alerts beside real workers: no message twice, nobody slowed down, none lost by kill -9."""
+"""Alerts beside real workers: no message twice, nobody slowed down, none lost by kill -9."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_slack_that_hangs_slows_no_job_down(slack_hangs: Slack, tmp_path: Path) -> None:
-    """F67: one slot, a channel that hangs, and 200 jobs that do not wait for it."""
+    """One slot, a channel that hangs, and 200 jobs that do not wait for it."""
     channel = webhook(url_env="SLACK_URL", allow=slack_hangs.allow, timeout=5)
     with Redrive(tmp_path / "jobs.db", alerts=Alerts(channel)) as app:
 

@@ -1,4 +1,4 @@
-"""Coroutines that submit at the same time share a write, and nothing else (J3)."""
+"""Coroutines that submit at the same time share a write, and nothing else."""
 
 from __future__ import annotations
 
@@ -121,7 +121,6 @@ def test_a_conflict_of_keys_is_the_error_of_that_one_only(
 def test_equal_keys_in_a_crowd_are_one_job_and_the_first_one_wins(
     app: Redrive, note: Handler[[int], None]
 ) -> None:
-    """M8."""
     keyed = note.options(key="k")
 
     async def program() -> list[Job | BaseException]:

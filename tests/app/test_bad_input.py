@@ -1,4 +1,4 @@
-"""Bad input: a typed error that says what to do, and nothing stored (M8, M9, T6, F14, F57, F69-F80)."""
+"""Bad input: a typed error that says what to do, and nothing stored."""
 
 from __future__ import annotations
 
@@ -92,7 +92,6 @@ def test_a_payload_that_cannot_be_kept_names_the_field_and_stores_nothing(
 
 
 def test_a_naive_datetime_is_refused(app: Redrive, handler: Any) -> None:
-    """F57."""
     with pytest.raises(BadPayload, match="time zone"):
         handler.submit(at=datetime(2026, 1, 1))  # noqa: DTZ001 - naive on purpose
     assert app.desk.jobs.counts() == []
@@ -100,13 +99,12 @@ def test_a_naive_datetime_is_refused(app: Redrive, handler: Any) -> None:
 
 @each_row("delay", [-1, float("nan"), float("inf"), "soon", "-5m", None, True, 10**400])
 def test_a_delay_that_makes_no_sense_is_refused(app: Redrive, handler: Any, delay: Any) -> None:
-    """F57."""
     with pytest.raises(UsageError, match="delay"):
         handler.options(delay=delay)
 
 
 def test_a_delay_past_the_year_9999_is_cut_to_it(app: Redrive, handler: Any) -> None:
-    """F57: and the job can be listed and driven like any other."""
+    """And the job can be listed and driven like any other."""
     job = handler.options(delay=10.0**15).submit(1)
     assert app.get(job.id).due_at.year == 9999
     assert app.run_due().taken == 0
@@ -116,13 +114,11 @@ def test_a_delay_past_the_year_9999_is_cut_to_it(app: Redrive, handler: Any) -> 
 
 @each_row("key", ["", "a" * 256, "new\nline", "schlüssel", "with space", "tab\t"])
 def test_a_key_must_be_visible_ascii(handler: Any, key: str) -> None:
-    """F79."""
     with pytest.raises(UsageError, match="key"):
         handler.options(key=key)
 
 
 def test_the_same_key_with_another_payload_is_a_conflict(app: Redrive, handler: Any) -> None:
-    """M8."""
     first = handler.options(key="k").submit(1)
     again = handler.options(key="k").submit(1)
     assert (again.id, again.is_new) == (first.id, False)
@@ -271,7 +267,7 @@ def test_what_is_not_there_cannot_be_marked_or_resumed(app: Redrive) -> None:
 
 
 def test_a_captured_failure_whose_key_is_taken_goes_up_itself(app: Redrive) -> None:
-    """M8: the program sees its own error; that it was not kept is noted on it."""
+    """The program sees its own error; that it was not kept is noted on it."""
     with app.capture("row", {"n": 1}, key="row-1", reraise=False):
         raise ValueError("first")
     with (
@@ -359,7 +355,7 @@ class TestPlaces:
         assert list(tmp_path.iterdir()) == []
 
     def test_files_and_directories_are_private(self, tmp_path: Path, scheme: str) -> None:
-        """F111: whatever the umask."""
+        """Whatever the umask."""
         before = os.umask(0)
         try:
             with Redrive(f"{scheme}{tmp_path}/a/b/store") as app:
@@ -375,7 +371,7 @@ class TestPlaces:
         assert set(modes.values()) == {0o600}
 
     def test_a_read_only_directory_says_what_mode_is_needed(self, scheme: str) -> None:
-        """F14: tried as somebody who is not root, whoever runs the tests."""
+        """Tried as somebody who is not root, whoever runs the tests."""
         with tempfile.TemporaryDirectory() as name:
             Path(name).chmod(0o555)
             said = as_nobody(Redrive(f"{scheme}{name}/store").desk.jobs.counts)
@@ -394,7 +390,6 @@ class TestPlaces:
         "name", ["with space", "quo'te\"s", "new\nline", "per%20cent", "-dash", "a?b#c", "ünï"]
     )
     def test_odd_names_work(self, tmp_path: Path, scheme: str, name: str) -> None:
-        """F35."""
         with Redrive(f"{scheme}{tmp_path}/{name}") as app:
             app.handler("h")(lambda: None).submit()
             assert app.run_due().succeeded == 1

@@ -43,7 +43,7 @@ def set_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]
 def test_a_wait_across_a_change_of_local_time_is_as_long_as_it_was_said(
     app: Redrive, clock: ManualClock, set_zone: Callable[[str], None], start: datetime
 ) -> None:
-    """F54: a day is 86,400 seconds and runs once, whatever the clock on the wall shows."""
+    """A day is 86,400 seconds and runs once, whatever the clock on the wall shows."""
     set_zone(NEW_YORK)
     clock.jump(start.timestamp() - clock.now())
     ran: list[int] = []
@@ -63,7 +63,6 @@ def test_a_wait_across_a_change_of_local_time_is_as_long_as_it_was_said(
 def test_another_time_zone_while_it_runs_changes_no_job(
     app: Redrive, clock: ManualClock, set_zone: Callable[[str], None]
 ) -> None:
-    """F54."""
     set_zone(NEW_YORK)
     seen: list[datetime] = []
     at = datetime(2026, 11, 1, 1, 30, tzinfo=timezone(timedelta(hours=-4)))
@@ -88,7 +87,7 @@ def test_another_time_zone_while_it_runs_changes_no_job(
 def test_a_clock_that_is_set_while_a_handler_runs_costs_nothing(
     app: Redrive, clock: ManualClock, jump: float
 ) -> None:
-    """F53: it runs once, took no negative time, and its next wait counts from the new time."""
+    """It runs once, took no negative time, and its next wait counts from the new time."""
     ran: list[str] = []
 
     @app.handler("good")

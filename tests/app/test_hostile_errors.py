@@ -1,4 +1,4 @@
-"""An error that cannot even be printed is kept and retried like any other (E1, M4, F51)."""
+"""An error that cannot even be printed is kept and retried like any other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
 def test_whatever_is_raised_the_job_is_kept_retried_and_its_record_stays_small(
     app: Redrive, make: Callable[[], BaseException]
 ) -> None:
-    """F51: and the job beside it runs."""
+    """And the job beside it runs."""
     left = [make(), None]
 
     @app.handler("odd", policy=Policy(attempts=3, wait=constant(0)))

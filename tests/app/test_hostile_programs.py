@@ -58,7 +58,7 @@ def test_a_plain_function_that_gives_a_coroutine_has_not_done_the_work(app: Redr
 
 
 def test_the_same_key_under_another_handler_is_a_conflict(app: Redrive) -> None:
-    """M8: or the second one's work would be dropped without a word."""
+    """Or the second one's work would be dropped without a word."""
     charge = app.handler("charge")(lambda order: None)
     mail = app.handler("mail")(lambda order: None)
     charge.options(key="order-7").submit(7)
@@ -68,7 +68,7 @@ def test_the_same_key_under_another_handler_is_a_conflict(app: Redrive) -> None:
 
 
 def test_a_renamed_handler_finds_the_job_of_its_old_name_under_the_key(app: Redrive) -> None:
-    """M8, J1: a rename must not turn a harmless repeat into a conflict."""
+    """A rename must not turn a harmless repeat into a conflict."""
     old = app.handler("pay")(lambda order: None).options(key="order-7").submit(7)
     renamed = Redrive(app.store)
     pay = renamed.handler("invoice.pay", formerly="pay")(lambda order: None)
@@ -81,7 +81,7 @@ def test_a_renamed_handler_finds_the_job_of_its_old_name_under_the_key(app: Redr
 def test_a_poison_job_harms_no_other_even_on_its_last_attempt(
     tmp_path: Path,
 ) -> None:
-    """M5, J5: jobs are claimed one at a time, so only the guilty one is orphaned."""
+    """Jobs are claimed one at a time, so only the guilty one is orphaned."""
     clock = ManualClock()
     app = Redrive(tmp_path / "jobs.db", clock=clock)
 
@@ -100,7 +100,7 @@ def test_a_poison_job_harms_no_other_even_on_its_last_attempt(
 
 
 def test_ignore_backoff_takes_every_pending_job_once(app: Redrive) -> None:
-    """J6: also when those that just failed are due before those that have not been tried."""
+    """Also when those that just failed are due before those that have not been tried."""
     tried: list[int] = []
 
     @app.handler("a", policy=presets.LLM)
@@ -132,7 +132,7 @@ class Odd(RetryStrategy):
 
 @pytest.mark.parametrize("answer", [Decimal(5), "5", None, ValueError(1), float("nan")], ids=repr)
 def test_no_strategy_can_stop_a_pass(app: Redrive, answer: object) -> None:
-    """P1: whatever a strategy of one's own answers, the job waits and the others run."""
+    """Whatever a strategy of one's own answers, the job waits and the others run."""
     ran: list[int] = []
 
     @app.handler("bad", policy=Policy(attempts=5, wait=Odd(answer)))
@@ -149,7 +149,7 @@ def test_no_strategy_can_stop_a_pass(app: Redrive, answer: object) -> None:
 
 
 def test_a_handler_that_raises_keyboard_interrupt_itself_has_failed(app: Redrive) -> None:
-    """F38: only a real Ctrl-C stops the pass; this one would stop every pass for ever."""
+    """Only a real Ctrl-C stops the pass; this one would stop every pass for ever."""
     ran: list[int] = []
 
     @app.handler("rude", attempts=2)
@@ -167,7 +167,7 @@ def test_a_handler_that_raises_keyboard_interrupt_itself_has_failed(app: Redrive
 def test_orphans_of_handlers_unknown_here_are_left_to_those_who_know_them(
     app: Redrive, clock: ManualClock
 ) -> None:
-    """J8, J10: their policy and their already_done are not ours to guess."""
+    """Their policy and their already_done are not ours to guess."""
     pay = app.handler("pay")(lambda: None)
     pay.submit()
     app.store.claim(["pay"], limit=1, holder="gone", lease_for=1)
@@ -181,14 +181,14 @@ def test_orphans_of_handlers_unknown_here_are_left_to_those_who_know_them(
 
 
 def test_a_forked_child_holds_its_leases_under_another_name(app: Redrive) -> None:
-    """M7: after a restored backup the number alone repeats."""
+    """After a restored backup the number alone repeats."""
     before = app.submitter.holder
     assert before == app.submitter.holder
     assert in_child(lambda: int(app.submitter.holder == before)) == 0
 
 
 def test_a_durable_call_keeps_its_lease_while_it_runs(tmp_path: Path) -> None:
-    """M7: a call longer than the lease is not run by somebody else meanwhile."""
+    """A call longer than the lease is not run by somebody else meanwhile."""
     with Redrive(tmp_path / "jobs.db", lease=0.2) as app:
         ran: list[int] = []
 

@@ -68,7 +68,6 @@ def is_plain(value: object) -> bool:
 def test_a_stored_name_is_looked_up_among_the_registered_and_never_imported(
     app: Redrive, calls: list[Any], tmp_path: Path, name: str
 ) -> None:
-    """F81."""
     modules = set(sys.modules)
     job_id = put(app, '{"to":"touch pwned","command":"touch pwned"}', handler=name)
     assert app.run_due(ignore_backoff=True).taken == 0
@@ -93,7 +92,6 @@ def test_a_stored_name_is_looked_up_among_the_registered_and_never_imported(
 def test_a_payload_reaches_its_handler_as_plain_values_whatever_it_says(
     app: Redrive, calls: list[Any], tmp_path: Path, payload: str
 ) -> None:
-    """F81."""
     put(app, payload)
     assert app.run_due().succeeded == 1
     ((to, rest),) = calls
@@ -122,7 +120,7 @@ def test_a_payload_of_the_wrong_shape_fails_and_calls_nobody(
 def test_text_in_the_database_that_is_no_json_is_never_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """F81: written to the table by hand; the other jobs go on."""
+    """Written to the table by hand; the other jobs go on."""
     monkeypatch.chdir(tmp_path)
     ran: list[object] = []
     with Redrive("jobs.db") as app:
@@ -151,7 +149,6 @@ class Line:
 
 
 def test_the_class_of_an_argument_comes_from_the_code_never_from_the_store(app: Redrive) -> None:
-    """F81."""
     seen: list[object] = []
 
     @app.handler("order")

@@ -30,7 +30,6 @@ def flaky(app: Redrive, fails: int, **options: Any) -> tuple[Any, list[int]]:
 
 
 def test_a_job_that_works_is_completed_after_one_pass(app: Redrive) -> None:
-    """J1, J6, M1."""
     handler, calls = flaky(app, 0)
     job = handler.submit(7)
     assert job.is_new
@@ -47,7 +46,6 @@ def test_a_job_that_works_is_completed_after_one_pass(app: Redrive) -> None:
 
 
 def test_a_failure_waits_by_its_policy_and_is_tried_again(app: Redrive, clock: ManualClock) -> None:
-    """P4, P5, M4, J6."""
     handler, calls = flaky(app, 2, policy=Policy(attempts=5, wait=exponential(10, jitter="none")))
     job = handler.submit(1)
 
@@ -75,7 +73,7 @@ def test_a_failure_waits_by_its_policy_and_is_tried_again(app: Redrive, clock: M
 def test_a_job_dies_when_its_attempts_are_used_up_and_says_so_in_the_log(
     app: Redrive, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """M1, A2: the warning carries the word dead_letter and the traceback."""
+    """The warning carries the word dead_letter and the traceback."""
     handler, _ = flaky(app, 99, policy=Policy(attempts=2, wait=constant(1, jitter="none")))
     job = handler.submit(1)
     app.run_due()
@@ -100,7 +98,7 @@ def test_a_job_dies_when_its_attempts_are_used_up_and_says_so_in_the_log(
 def test_a_retry_by_a_person_is_a_fresh_life_with_the_whole_history(
     app: Redrive, clock: ManualClock
 ) -> None:
-    """M6: id, history and lease number stay; counters start again; the act is recorded."""
+    """Id, history and lease number stay; counters start again; the act is recorded."""
     handler, calls = flaky(app, 1, policy=Policy(attempts=1))
     job = handler.submit(1)
     app.run_due()
@@ -133,7 +131,6 @@ def test_a_retry_by_a_person_is_a_fresh_life_with_the_whole_history(
 def test_a_retry_of_a_waiting_job_makes_it_due_and_spends_the_same_budget(
     app: Redrive, clock: ManualClock
 ) -> None:
-    """M6."""
     handler, _ = flaky(
         app, 9, policy=Policy(attempts=3, wait=constant(3600, cap="1h", jitter="none"))
     )
@@ -145,8 +142,6 @@ def test_a_retry_of_a_waiting_job_makes_it_due_and_spends_the_same_budget(
 
 
 def test_a_group_is_driven_again_as_a_whole_and_only_it(app: Redrive) -> None:
-    """C3, M6."""
-
     @app.handler("a", attempts=1)
     def a(number: int) -> None:
         raise GiveUp(f"no way {number}")
@@ -168,7 +163,7 @@ def test_a_group_is_driven_again_as_a_whole_and_only_it(app: Redrive) -> None:
 
 
 def test_signals_say_it_outright(app: Redrive, clock: ManualClock) -> None:
-    """E3: RetryLater waits exactly, GiveUp dies under every policy, Skip completes with a reason."""
+    """RetryLater waits exactly, GiveUp dies under every policy, Skip completes with a reason."""
 
     @app.handler("signals", policy=presets.WEBHOOKS)
     def signals(which: str) -> None:
@@ -186,7 +181,7 @@ def test_signals_say_it_outright(app: Redrive, clock: ManualClock) -> None:
 
 
 def test_a_pass_takes_each_job_once_even_without_a_wait(app: Redrive) -> None:
-    """J6: the preset without waits does not spend all attempts in one pass."""
+    """The preset without waits does not spend all attempts in one pass."""
 
     @app.handler("now", policy=presets.BATCH)
     def now() -> None:
@@ -202,7 +197,6 @@ def test_a_pass_takes_each_job_once_even_without_a_wait(app: Redrive) -> None:
 
 
 def test_ignore_backoff_takes_everything_pending_pauses_too(app: Redrive) -> None:
-    """J6."""
     handler, calls = flaky(app, 0)
     handler.options(delay="1h").submit(1)
     app.desk.lanes.pause("flaky", reason="maintenance")
@@ -236,7 +230,7 @@ def test_a_paused_lane_waits_and_a_resumed_one_goes_on(app: Redrive, clock: Manu
 
 
 def test_current_tells_a_handler_about_itself(app: Redrive) -> None:
-    """J3: id, stable key, attempt."""
+    """Id, stable key, attempt."""
     seen: list[Current] = []
 
     @app.handler("ask", policy=Policy(attempts=3, wait=constant(0)))
@@ -258,7 +252,7 @@ def test_current_tells_a_handler_about_itself(app: Redrive) -> None:
 
 
 def test_an_edit_keeps_the_original_and_changes_the_delivery_key(app: Redrive) -> None:
-    """M8: an edited payload must not go out under the old key."""
+    """An edited payload must not go out under the old key."""
     handler, calls = flaky(app, 1, policy=Policy(attempts=1))
     job = handler.options(key="k-1").submit(1)
     app.run_due()
@@ -276,7 +270,6 @@ def test_an_edit_keeps_the_original_and_changes_the_delivery_key(app: Redrive) -
 
 
 def test_resolve_discard_and_reopen_keep_who_why_and_what_it_was(app: Redrive) -> None:
-    """M1, M2."""
     handler, _ = flaky(app, 9, policy=Policy(attempts=1))
     first, second, third = handler.submit(1), handler.submit(2), handler.submit(3)
     app.run_due()
@@ -297,7 +290,7 @@ def test_resolve_discard_and_reopen_keep_who_why_and_what_it_was(app: Redrive) -
 
 
 def test_retention_removes_only_what_is_old_and_finished(app: Redrive, clock: ManualClock) -> None:
-    """J7: strictly older; dead and pending stay by default; a preset may say otherwise."""
+    """Strictly older; dead and pending stay by default; a preset may say otherwise."""
 
     @app.handler("hook", policy=presets.WEBHOOKS)
     def hook() -> None:

@@ -409,7 +409,7 @@ def _taken(app: Redrive) -> list[OutboxEvent]:
 def test_a_lost_delivery_counts_as_a_crash_and_the_third_is_the_last(
     app: Redrive, clock: ManualClock
 ) -> None:
-    """M5, F118: a listener that takes its process down does not do so for ever."""
+    """A listener that takes its process down does not do so for ever."""
     events = heard(app, "died")
     fail(app)
     for _ in range(3):

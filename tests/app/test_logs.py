@@ -1,4 +1,4 @@
-"""A2, S19: one line an event, for people and for machines; masking comes last."""
+"""One line an event, for people and for machines; masking comes last."""
 
 from __future__ import annotations
 

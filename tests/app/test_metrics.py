@@ -1,4 +1,4 @@
-"""A3: what a scrape tells, where it can be had, and that every metric is documented."""
+"""What a scrape tells, where it can be had, and that every metric is documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's word on when to come back holds for a durable job, across a restart too (P6)."""
+"""A server's word on when to come back holds for a durable job, across a restart too."""
 
 from __future__ import annotations
 

@@ -93,7 +93,6 @@ def unspent(app: Redrive, job_id: str) -> bool:
 
 
 def test_all_in_cooldown_jobs_are_returned_until_the_first_cooldown_ends(shop: Shop) -> None:
-    """F66."""
     shop.cool()
     jobs = [shop.handle.submit("a"), shop.later.submit("b")]
     assert shop.app.run_due() == Pass(returned=2)

@@ -1,4 +1,4 @@
-"""Which jobs a deed is meant for: never more than was said (C3)."""
+"""Which jobs a deed is meant for: never more than was said."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_an_isolation_that_nobody_knows_is_refused(app: Redrive) -> None:
 
 
 def test_cancelling_atry_now_cancels_it_and_keeps_nothing(app: Redrive) -> None:
-    """J3: who stops a task means the task, not the job."""
+    """Who stops a task means the task, not the job."""
     started = asyncio.Event()
 
     @app.handler("slow")
@@ -133,8 +133,6 @@ def test_cancelling_atry_now_cancels_it_and_keeps_nothing(app: Redrive) -> None:
 
 
 def test_try_now_under_a_known_key_tells_what_became_of_it(app: Redrive) -> None:
-    """J1, M8."""
-
     @app.handler("once")
     def once(number: int) -> int:
         return number
@@ -149,7 +147,6 @@ def test_try_now_under_a_known_key_tells_what_became_of_it(app: Redrive) -> None
 
 
 def test_a_captured_failure_can_be_seen_at_once(app: Redrive) -> None:
-    """J2."""
     with app.capture("row", {"n": 1}, reraise=False) as caught:
         raise ValueError("bad")
     assert caught.job is not None
@@ -162,7 +159,7 @@ def test_a_captured_failure_can_be_seen_at_once(app: Redrive) -> None:
 def test_jobs_whose_handler_nobody_has_are_named_in_the_log(
     app: Redrive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """J8: they wait, spend nothing, and somebody is told."""
+    """They wait, spend nothing, and somebody is told."""
     with app.capture("row", {"n": 1}, reraise=False):
         raise ValueError("bad")
     app.desk.retry(state="dead")

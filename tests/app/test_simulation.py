@@ -1,4 +1,4 @@
-"""One decision for all: a simulation, a retry in place and a durable job wait and end alike (P5)."""
+"""One decision for all: a simulation, a retry in place and a durable job wait and end alike."""
 
 from __future__ import annotations
 

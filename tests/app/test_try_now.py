@@ -1,4 +1,4 @@
-"""Running in place: try_now and capture keep what fails, and store nothing else (J1)."""
+"""Running in place: try_now and capture keep what fails, and store nothing else."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from redrive.worker.sweep import sweep
 
 
 def test_try_now_gives_the_value_and_stores_nothing(app: Redrive) -> None:
-    """J1."""
-
     @app.handler("double")
     def double(number: int) -> int:
         return number * 2
@@ -32,7 +30,7 @@ def test_try_now_gives_the_value_and_stores_nothing(app: Redrive) -> None:
 
 
 def test_try_now_keeps_a_failure_as_attempt_one(app: Redrive, clock: ManualClock) -> None:
-    """J1: the failed inline run is attempt 1, with the policy's wait, and is retried later."""
+    """The failed inline run is attempt 1, with the policy's wait, and is retried later."""
     calls: list[int] = []
 
     @app.handler("once", policy=Policy(attempts=3, wait=constant(60, jitter="none")))
@@ -89,7 +87,7 @@ def test_try_now_that_is_hopeless_is_a_dead_letter_at_once(app: Redrive) -> None
 def test_try_now_with_a_known_key_does_not_run_and_gives_that_job(
     app: Redrive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """J1, M8: and warns, with the command, when that job is closed."""
+    """And warns, with the command, when that job is closed."""
     calls: list[int] = []
 
     @app.handler("keyed", policy=Policy(attempts=1))
@@ -108,7 +106,6 @@ def test_try_now_with_a_known_key_does_not_run_and_gives_that_job(
 
 
 def test_a_durable_try_now_is_stored_before_it_runs_and_settled_after(app: Redrive) -> None:
-    """J1."""
     seen: list[State] = []
 
     @app.handler("durable", policy=Policy(attempts=2, wait=constant(5)))
@@ -129,7 +126,7 @@ def test_a_durable_try_now_is_stored_before_it_runs_and_settled_after(app: Redri
 
 
 def test_ctrl_c_in_a_durable_try_now_gives_the_job_back_unspent(app: Redrive) -> None:
-    """M5: an interruption is not an attempt."""
+    """An interruption is not an attempt."""
 
     @app.handler("stop")
     def stop() -> None:
@@ -142,8 +139,6 @@ def test_ctrl_c_in_a_durable_try_now_gives_the_job_back_unspent(app: Redrive) ->
 
 
 def test_ctrl_c_in_a_pass_gives_back_everything_unspent(app: Redrive) -> None:
-    """M5, F38."""
-
     @app.handler("stop")
     def stop() -> None:
         signal.raise_signal(signal.SIGINT)
@@ -156,8 +151,6 @@ def test_ctrl_c_in_a_pass_gives_back_everything_unspent(app: Redrive) -> None:
 
 
 def test_sys_exit_in_a_handler_is_a_failure_never_a_success(app: Redrive) -> None:
-    """F38."""
-
     @app.handler("quit")
     def leave() -> None:
         raise SystemExit(0)
@@ -168,7 +161,6 @@ def test_sys_exit_in_a_handler_is_a_failure_never_a_success(app: Redrive) -> Non
 
 
 def test_capture_without_a_handler_is_dead_and_goes_on_up(app: Redrive) -> None:
-    """J2."""
     with pytest.raises(ZeroDivisionError), app.capture("etl.row", {"row": 7}):
         _ = 1 / 0
     [job] = app.desk.jobs.find(state="dead").jobs
@@ -177,7 +169,6 @@ def test_capture_without_a_handler_is_dead_and_goes_on_up(app: Redrive) -> None:
 
 
 def test_capture_with_a_handler_is_retried_and_may_be_swallowed(app: Redrive) -> None:
-    """J2."""
     rows: list[int] = []
 
     @app.handler("etl.row", policy=Policy(attempts=3, wait=constant(0)))
@@ -193,7 +184,7 @@ def test_capture_with_a_handler_is_retried_and_may_be_swallowed(app: Redrive) ->
 
 
 def test_async_handlers_and_callers(app: Redrive) -> None:
-    """J3: async twins of submit and try_now, async handlers in a pass, any verb by aio."""
+    """Async twins of submit and try_now, async handlers in a pass, any verb by aio."""
 
     @app.handler("twice", policy=Policy(attempts=2, wait=constant(0)))
     async def twice(number: int) -> int:
@@ -237,7 +228,7 @@ def test_an_async_handler_past_its_time_limit_is_a_timeout(app: Redrive) -> None
 def test_a_vanished_worker_counts_as_a_crash_and_the_third_one_is_death(
     app: Redrive, clock: ManualClock
 ) -> None:
-    """M5: counted at claim, so kill -9 is seen; the job ends by itself."""
+    """Counted at claim, so kill -9 is seen; the job ends by itself."""
 
     @app.handler("poison")
     def poison() -> None: ...
@@ -265,7 +256,6 @@ def test_a_vanished_worker_counts_as_a_crash_and_the_third_one_is_death(
 def test_already_done_is_asked_before_death_and_after_an_unseen_end(
     app: Redrive, clock: ManualClock
 ) -> None:
-    """J10."""
     paid = {1}
 
     @app.handler("pay", policy=Policy(attempts=1), already_done=lambda invoice: invoice in paid)
@@ -308,8 +298,6 @@ def test_listeners_are_told_after_it_is_true_and_cannot_stop_anything(app: Redri
 
 
 def test_many_threads_submit_at_once_and_nothing_is_lost(app: Redrive) -> None:
-    """F18."""
-
     @app.handler("n")
     def n(number: int) -> None: ...
 
@@ -329,7 +317,7 @@ def test_many_threads_submit_at_once_and_nothing_is_lost(app: Redrive) -> None:
 def test_a_handler_is_told_that_its_lease_is_gone_and_its_result_does_not_count(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """J3, M7: the heartbeat notices; the late result goes to the log and nowhere else."""
+    """The heartbeat notices; the late result goes to the log and nowhere else."""
     with Redrive(tmp_path / "jobs.db", lease=0.03) as app:
 
         @app.handler("slow")

@@ -1,4 +1,4 @@
-"""A process takes only the jobs it knows how to run, and loses none of the others (J8, F52)."""
+"""A process takes only the jobs it knows how to run, and loses none of the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stored(app: Redrive, name: str, payload: str = "{}") -> str:
 def test_a_job_of_an_unknown_handler_waits_unspent_for_a_program_that_knows_it(
     app: Redrive, clock: ManualClock
 ) -> None:
-    """F52: neither dropped nor tried; any other job goes on."""
+    """Neither dropped nor tried; any other job goes on."""
     ran: list[str] = []
     app.handler("known")(lambda: ran.append("known")).submit()
     job_id = stored(app, "other")
@@ -48,7 +48,7 @@ def test_a_pass_does_not_warn_of_redrives_own_jobs(
 
 
 def test_a_job_under_a_former_name_is_run_by_its_handler(app: Redrive) -> None:
-    """F52: a renamed handler leaves no job behind."""
+    """A renamed handler leaves no job behind."""
     ran: list[str] = []
     app.handler("new", formerly="old")(lambda: ran.append("new"))
     job_id = stored(app, "old")
@@ -81,7 +81,7 @@ def test_arguments_that_do_not_fit_can_be_mended(app: Redrive) -> None:
 def test_an_import_that_fails_inside_a_handler_leaves_its_jobs_to_the_next_deployment(
     app: Redrive, clock: ManualClock
 ) -> None:
-    """F52: the next deployment may have the module; until then nothing is spent."""
+    """The next deployment may have the module; until then nothing is spent."""
 
     @app.handler("report", policy=Policy(attempts=3, wait=constant(60, jitter="none")))
     def report() -> None:

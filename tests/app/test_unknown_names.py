@@ -1,4 +1,4 @@
-"""C3: a group or a run that is unknown is an error, as an unknown id is; never an empty answer."""
+"""A group or a run that is unknown is an error, as an unknown id is; never an empty answer."""
 
 from __future__ import annotations
 

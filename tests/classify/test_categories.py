@@ -1,4 +1,4 @@
-"""Each kind of evidence gives the right category, with the reason in words (E1, E3, E4).
+"""Each kind of evidence gives the right category, with the reason in words.
 
 The classes here only look like those of the client libraries: same root module, name and
 attributes. The libraries themselves are tried in an environment of their own.
@@ -322,7 +322,7 @@ RetryError = like(
     ],
 )
 def test_category_and_why(error: BaseException, category: str, why: str) -> None:
-    """E1, E4: each kind of evidence, in the order of its strength, and why in words."""
+    """Each kind of evidence, in the order of its strength, and why in words."""
     failure = classify(error, now=NOW)
     assert (failure.category, failure.why) == (category, why)
 

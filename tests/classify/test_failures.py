@@ -1,4 +1,4 @@
-"""A failure says what an error means, in masked words, whatever the error does (E1-E3, C4, F51)."""
+"""A failure says what an error means, in masked words, whatever the error does."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def raises(error: BaseException) -> bool:
     ],
 )
 def test_the_users_rules_come_first(rule: When, why: str) -> None:
-    """E2: by type, dotted name, status, code and test, for subclasses too."""
+    """By type, dotted name, status, code and test, for subclasses too."""
     failure = classify(MyOtherError("boom"), rules=[rule])
     assert (failure.category, failure.why) == ("auth", why)
 
@@ -101,7 +101,7 @@ def test_the_first_rule_wins_and_reaches_errors_inside() -> None:
 
 
 def test_a_rule_for_everything_does_not_undo_a_signal() -> None:
-    """E3: what the handler says outright ends a job, or delays it, under every policy."""
+    """What the handler says outright ends a job, or delays it, under every policy."""
     rules = [when(Exception, "transient")]
     assert classify(GiveUp("no"), rules=rules).final
     assert classify(RetryLater(after=5), rules=rules).hint == 5.0
@@ -124,7 +124,7 @@ def test_a_rule_for_everything_does_not_undo_a_signal() -> None:
 def test_retry_later_names_its_own_delay(
     after: object, hint: tuple[float | None, str | None]
 ) -> None:
-    """E3: a delay that cannot be read is left to the policy."""
+    """A delay that cannot be read is left to the policy."""
     failure = classify(RetryLater(after=after))
     assert (failure.hint, failure.hint_source) == hint
     assert not failure.final
@@ -161,7 +161,7 @@ def test_a_system_error_has_its_name_as_code() -> None:
 
 
 def test_secrets_are_masked_everywhere() -> None:
-    """C4, F104, F105: in the message, the traceback, notes, causes, codes and ids."""
+    """In the message, the traceback, notes, causes, codes and ids."""
     error = ValueError("password hunter2hunter2 refused")
     error.add_note("tried hunter2hunter2")
     vars(error).update(code="hunter2hunter2", request_id="hunter2hunter2")

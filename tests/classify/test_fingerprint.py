@@ -273,7 +273,6 @@ def test_odd_code_and_odd_errors_have_a_cause() -> None:
         cause_of(caught(exec, code, names)).title.encode()
 
 
-# C4, F106
 def test_a_title_is_one_short_line_without_secrets_or_escapes() -> None:
     error = run("def charge(m):\n  raise TimeoutError(m)\ncharge(m)", m="api.stripe.com timed out")
     assert cause_of(error).title == "TimeoutError: api.stripe.com timed out @ charge"

@@ -1,4 +1,4 @@
-"""What the other side asked us to wait is found, read and bounded, and never raises (P6, F59)."""
+"""What the other side asked us to wait is found, read and bounded, and never raises."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def answered(headers: dict[str, str]) -> Exception:
     ],
 )
 def test_reads_retry_after(value: str, seconds: float | None) -> None:
-    """F59: negative, 10^12, a past date and garbage end in [0, 24 h] or in no hint."""
+    """Negative, 10^12, a past date and garbage end in [0, 24 h] or in no hint."""
     expected = None if seconds is None else (seconds, "retry-after")
     assert hint_of(answered({"Retry-After": value}), NOW) == expected
 

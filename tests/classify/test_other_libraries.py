@@ -1,4 +1,4 @@
-"""E1: errors of libraries that no table lists, rebuilt from their shapes.
+"""Errors of libraries that no table lists, rebuilt from their shapes.
 
 `tests_sdk/other_libraries.py` made the shapes from the real libraries, and has the right categories,
 which were decided before. The rules were tuned without the libraries that are held out.

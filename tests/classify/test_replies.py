@@ -1,4 +1,4 @@
-"""E1: numbers and words that only some libraries use: mail, files, refused logins, brokers."""
+"""Numbers and words that only some libraries use: mail, files, refused logins, brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P6, F59: from a header of the answer to the wait of the job, through classify and decide."""
+"""From a header of the answer to the wait of the job, through classify and decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E1: codes, reasons and words of services that a plain status would misread."""
+"""Codes, reasons and words of services that a plain status would misread."""
 
 from __future__ import annotations
 

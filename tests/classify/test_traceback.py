@@ -1,4 +1,4 @@
-"""Tracebacks as people know them, masked, bounded and without our own frames (C4, F51, F104)."""
+"""Tracebacks as people know them, masked, bounded and without our own frames."""
 
 from __future__ import annotations
 

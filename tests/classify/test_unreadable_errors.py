@@ -1,4 +1,4 @@
-"""F51, C4: an error that nobody can read is a failure too, and says no secrets."""
+"""An error that nobody can read is a failure too, and says no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that cannot be imported costs its jobs nothing (F52)."""
+"""A program that cannot be imported costs its jobs nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKEN = {
 def test_when_the_program_cannot_be_imported_its_jobs_wait_unspent(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    """F52: the error says what failed; nothing was claimed."""
+    """The error says what failed; nothing was claimed."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     Path(f"{module}.py").write_text(BROKEN[module])
     result = shop.run("work", f"{module}:app", "--once", "--ignore-backoff")

@@ -1,4 +1,4 @@
-"""F104: secrets in every field of every record, through every command, form and route: none gets out.
+"""Secrets in every field of every record, through every command, form and route: none gets out.
 
 The records are written into the store as another program would write them, with nothing masked. A new
 command or route that is not walked fails.

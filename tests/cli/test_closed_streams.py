@@ -24,7 +24,7 @@ def redrive(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_closed_streams_stop_no_command_and_show_no_trace(tmp_path: Path) -> None:
-    """F114: a deed that was done says so by its exit code."""
+    """A deed that was done says so by its exit code."""
     with Redrive(tmp_path / "redrive.db") as app, app.capture("row", {}, reraise=False):
         raise ValueError("bad")
     assert redrive("status >&-", tmp_path).returncode == 0

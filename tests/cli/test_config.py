@@ -198,7 +198,6 @@ def test_doctor_shows_where_the_store_is_set_and_what_was_not_used(
 
 
 def test_doctor_hides_secrets(empty: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S17."""
     monkeypatch.setenv("REDRIVE_STORE", "postgresql://ada:hunter22@db/jobs?password=hunter33")
     monkeypatch.setenv("TOKEN_A", "hunter44")
     Path("redrive.toml").write_text(

@@ -1,4 +1,4 @@
-"""T7: what is wrong with settings, store and workers, each with a remedy."""
+"""What is wrong with settings, store and workers, each with a remedy."""
 
 from __future__ import annotations
 

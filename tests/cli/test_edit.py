@@ -1,4 +1,4 @@
-"""W3: a payload is edited, checked, shown as a diff and kept as a new version."""
+"""A payload is edited, checked, shown as a diff and kept as a new version."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_an_editor_that_is_not_there_is_named(shop: Shop, monkeypatch: pytest.Mo
 
 
 def test_who_was_slower_is_told_and_keeps_the_text(shop: Shop, editor: Path) -> None:
-    """F62: the second of two editors must not undo what the first saved."""
+    """The second of two editors must not undo what the first saved."""
     types(
         editor,
         "from redrive import Redrive\n"

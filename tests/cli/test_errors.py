@@ -1,4 +1,4 @@
-"""C1, T6, F14: errors are one line with a remedy, on standard error, with the right exit code."""
+"""Errors are one line with a remedy, on standard error, with the right exit code."""
 
 from __future__ import annotations
 

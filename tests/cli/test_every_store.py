@@ -1,4 +1,4 @@
-"""Looking after a store is the same on every kind of store (T1)."""
+"""Looking after a store is the same on every kind of store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C2, E4: `explain` says what an error means and when its job is tried again, and imports nothing."""
+"""`explain` says what an error means and when its job is tried again, and imports nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""W1: however the words vary, failures of three causes are three groups, from the handler to the view."""
+"""However the words vary, failures of three causes are three groups, from the handler to the view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""W1, C2: what jobs died of, how it goes on, what they share, and what people said about it."""
+"""What jobs died of, how it goes on, what they share, and what people said about it."""
 
 from __future__ import annotations
 

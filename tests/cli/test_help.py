@@ -1,4 +1,4 @@
-"""Every command has three examples that can be typed, and stands in docs/cli.md as it is (C2)."""
+"""Every command has three examples that can be typed, and stands in docs/cli.md as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C4, S15, F106, F107: text from jobs can neither drive the terminal nor forge a line."""
+"""Text from jobs can neither drive the terminal nor forge a line."""
 
 from __future__ import annotations
 

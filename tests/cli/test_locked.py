@@ -1,4 +1,4 @@
-"""F21: while another process holds a file store's lock, commands that look show what they found."""
+"""While another process holds a file store's lock, commands that look show what they found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""T6, J6, J7: making, checking, cleaning and pausing, and one pass over what is due."""
+"""Making, checking, cleaning and pausing, and one pass over what is due."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_pause_of_a_lane_that_nobody_has_or_that_a_worker_made_is_told(shop: S
 
 @each_row("words", [["pause", "a b"], ["pause", "mail", "--for", "soon"], ["pause"]])
 def test_a_wrong_lane_or_time_is_refused(shop: Shop, words: list[str]) -> None:
-    """F80: a lane's name is never a path nor anything else."""
+    """A lane's name is never a path nor anything else."""
     assert shop.run(*words).exit_code == 2
 
 
@@ -317,7 +317,7 @@ def test_a_terminal_sees_the_pass_once_whatever_the_program_logs_itself(
 
 
 def test_a_log_line_of_the_worker_is_harmless(empty: Shop, program: str) -> None:
-    """F107: the library warns of each death; the text comes from strangers."""
+    """The library warns of each death; the text comes from strangers."""
     Path(f"{program}.py").write_text(
         PROGRAM.format(now=empty.clock.now()).replace('"refused"', r'"a\x1b[2J\nERROR: forged"')
     )

@@ -1,4 +1,4 @@
-"""F104: the command line without --reveal learns nothing that is masked."""
+"""The command line without --reveal learns nothing that is masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""T7: people are told who works, and why what they asked for waits."""
+"""People are told who works, and why what they asked for waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing secret is ever asked for on a command line, and no line we show needs quoting (F110)."""
+"""Nothing secret is ever asked for on a command line, and no line we show needs quoting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def test_no_command_takes_a_payload_or_a_secret_as_an_argument() -> None:
-    """F110: arguments are seen by everybody who may list processes, and kept by shells."""
+    """Arguments are seen by everybody who may list processes, and kept by shells."""
     seen = 0
     for name, command in commands():
         for param in command.params:
@@ -42,7 +42,7 @@ def test_no_command_takes_a_payload_or_a_secret_as_an_argument() -> None:
     "text", ["$(touch pwned)", "`touch pwned`", "'; touch pwned; '", "|touch pwned"]
 )
 def test_text_that_a_shell_would_run_is_only_text(shop: Shop, text: str) -> None:
-    """F110: as a reason, a filter, a lane and a store's name."""
+    """As a reason, a filter, a lane and a store's name."""
     assert shop.run("resolve", "G1", "--yes", "--reason", text).exit_code == 0
     assert text in shop.run("log").stdout
     shop.run("list", f'"{text}"')

@@ -1,4 +1,4 @@
-"""The options that all commands share, and what the environment says about colours (C1)."""
+"""The options that all commands share, and what the environment says about colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C3, C6: a bulk retry on the command line: started, attached to, followed, steered; or run here."""
+"""A bulk retry on the command line: started, attached to, followed, steered; or run here."""
 
 from __future__ import annotations
 
@@ -263,7 +263,6 @@ def test_wrong_usage(many: Shop, words: list[str], code: int) -> None:
 
 
 def test_no_control_byte_of_a_name_reaches_anybody(many: Shop) -> None:
-    """S15."""
     evil = "\x1b]52;c;aGk=\x07\u202e[/x]"
     many.run("retry", "G1", "--name", evil, "--reason", evil, "--yes")
     for words in (["run"], ["run", "R1"], ["run", "R1", "pause"], ["log"]):

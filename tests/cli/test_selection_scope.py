@@ -1,4 +1,4 @@
-"""F90: no selection means more jobs than were asked for."""
+"""No selection means more jobs than were asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C1: a command that only looks starts quickly, because it loads only what looking needs."""
+"""A command that only looks starts quickly, because it loads only what looking needs."""
 
 from __future__ import annotations
 

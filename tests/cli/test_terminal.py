@@ -1,4 +1,4 @@
-"""C1, C3: what a person at a terminal sees, and how they are asked."""
+"""What a person at a terminal sees, and how they are asked."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_no_and_interrupts_change_nothing(shop: Shop, typed: bytes, code: int) -
 def test_above_a_hundred_the_number_must_be_typed(
     empty: Shop, typed: bytes, code: int, run: int | None
 ) -> None:
-    """F114: a habit of typing y is not enough."""
+    """A habit of typing y is not enough."""
     empty.add(*(dead_letter(number) for number in range(1, 102)))
     shown = on_terminal("retry", "G1", typed=typed)
     assert "Type 101 to retry them" in shown.text
@@ -129,7 +129,7 @@ def test_above_a_hundred_the_number_must_be_typed(
 
 
 def test_the_next_command_names_the_store_that_was_named(shop: Shop) -> None:
-    """C1: copied as it stands, it means the same store."""
+    """Copied as it stands, it means the same store."""
     text = on_terminal("groups", "--store", shop.url).text
     assert re.search(r"^next: redrive group G\d+ --store redrive\.db$", text, re.MULTILINE), text
     assert "--store" not in on_terminal("groups").text

@@ -1,4 +1,4 @@
-"""C1, C2: what each command shows, and where."""
+"""What each command shows, and where."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_show_tells_the_lineage_and_masks_every_payload(shop: Shop) -> None:
 
 
 def test_a_secret_of_the_payload_is_hidden_in_the_error_too(empty: Shop) -> None:
-    """C4: whoever stored the error, the view masks it."""
+    """Whoever stored the error, the view masks it."""
     leak = TIMEOUT.__class__(
         category=TIMEOUT.category, type="E", message="said hunter22", traceback="E: hunter22\n"
     )

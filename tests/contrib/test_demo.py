@@ -1,4 +1,4 @@
-"""`redrive demo`: unattended, in under a minute, told to the end, and nothing is left behind (C2)."""
+"""`redrive demo`: unattended, in under a minute, told to the end, and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints as their users see them: what goes out, keys, pauses, settings (H1, H2, H5, H6)."""
+"""Endpoints as their users see them: what goes out, keys, pauses, settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestWhatGoesOut:
         assert there.accepted == 0
 
     def test_a_post_of_json_with_the_token(self, app: Redrive) -> None:
-        """H1: read from the environment when it is sent, and not in the job."""
+        """Read from the environment when it is sent, and not in the job."""
         with receiver() as there:
             endpoint = there.endpoint(
                 app,
@@ -104,7 +104,7 @@ class TestWhatGoesOut:
         assert json.loads(there.posts[0].body) == {"n": 1}
 
     def test_a_signed_post_is_believed(self, app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
-        """F103, H5: the id stays, the time is that of the attempt, two secrets in rotation."""
+        """The id stays, the time is that of the attempt, two secrets in rotation."""
         now = [1_800_000_000.0]
         monkeypatch.setattr("redrive.delivery.courier.time.time", lambda: now[0])
         names = ["RAILWAY_SECRET", "RAILWAY_SECRET_NEW"]
@@ -125,8 +125,6 @@ def spent(app: Redrive) -> list[int]:
 
 
 class TestPauses:
-    """H6."""
-
     def three(self, app: Redrive, there: Receiver, **settings: Any) -> None:
         endpoint = there.endpoint(app, **settings)
         for number in range(3):
@@ -224,7 +222,7 @@ class TestPauses:
 
 
 def test_six_hours_are_waited_across_a_restart(tmp_path: Path) -> None:
-    """P6: the server's wish is kept by the store."""
+    """The server's wish is kept by the store."""
     clock, place = ManualClock(), f"jsonl:{tmp_path}/jobs.jsonl"
     with receiver(answer(503, retry_after="21600"), OK) as there:
         with Redrive(place, clock=clock, rand=lambda: 0.0) as first:
@@ -243,7 +241,7 @@ class TestSettings:
         Path("redrive.toml").write_text(text, "utf-8")
 
     def test_an_endpoint_can_stand_in_the_configuration(self, app: Redrive) -> None:
-        """H1, S8: and what the program says wins."""
+        """And what the program says wins."""
         with receiver() as there:
             self.write(
                 f'[endpoints.railway]\nurl = "{there.url()}"\ntoken_env = "RAILWAY_TOKEN"\n'

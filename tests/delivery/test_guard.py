@@ -1,4 +1,4 @@
-"""The judgement of addresses and URLs by itself: what may be reached, and what a list allows (H4)."""
+"""The judgement of addresses and URLs by itself: what may be reached, and what a list allows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_public_addresses_may_be_reached(address: str) -> None:
 
 @given(st.ip_addresses(v=4))
 def test_wrapping_an_address_never_makes_it_reachable(inner: IPv4Address) -> None:
-    """F96: whatever carries it, what is refused as it is stays refused."""
+    """Whatever carries it, what is refused as it is stays refused."""
     number = int(inner)
     wrapped = [
         (0xFFFF << 32) | number,  # mapped
@@ -43,7 +43,7 @@ def test_wrapping_an_address_never_makes_it_reachable(inner: IPv4Address) -> Non
 
 @given(st.ip_addresses(v=4))
 def test_what_python_calls_private_is_never_public(address: IPv4Address) -> None:
-    """F94: our own list leaves out nothing of theirs."""
+    """Our own list leaves out nothing of theirs."""
     if address.is_private or address.is_multicast or address.is_reserved or address.is_loopback:
         assert not is_allowed(address)
 

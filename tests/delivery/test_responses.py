@@ -1,4 +1,4 @@
-"""What an answer means, and how little one can do to us (F101, H3, S12)."""
+"""What an answer means, and how little one can do to us."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def limit_of(misdeed: Answer) -> float:
 def test_sent_without_a_key_and_no_answer_is_the_end(
     app: Redrive, misdeed: Answer, policy: Policy
 ) -> None:
-    """H3: it may have been done, and doing it again may do harm; under every policy."""
+    """It may have been done, and doing it again may do harm; under every policy."""
     with receiver(misdeed, OK) as there:
         job = there.endpoint(app, timeout=limit_of(misdeed), policy=policy).send({"n": 1})
         app.run_due()
@@ -96,7 +96,7 @@ def test_sent_without_a_key_and_no_answer_is_the_end(
 @NO_ANSWER
 @each_row("how", ["key", "idempotent"], app=new_app)
 def test_with_a_key_or_idempotent_it_is_sent_again(app: Redrive, misdeed: Answer, how: str) -> None:
-    """H2, H3: and the key is the same."""
+    """And the key is the same."""
     with receiver(misdeed, OK) as there:
         limit = limit_of(misdeed)
         endpoint = there.endpoint(app, timeout=limit, idempotent=how == "idempotent")
@@ -110,7 +110,7 @@ def test_with_a_key_or_idempotent_it_is_sent_again(app: Redrive, misdeed: Answer
 
 
 def test_what_was_never_sent_is_sent_again_without_a_key(app: Redrive) -> None:
-    """H3: a refused connection does no harm."""
+    """A refused connection does no harm."""
     with receiver(OK) as there:
         endpoint = there.endpoint(app)
     job = endpoint.send({})
@@ -175,7 +175,6 @@ BOMBS: dict[str, Answer] = {
 
 @each_row("bomb", BOMBS, app=new_app)
 def test_no_answer_takes_more_than_its_time_and_its_64_kib(app: Redrive, bomb: str) -> None:
-    """F101."""
     with receiver(BOMBS[bomb]) as there:
         endpoint = there.endpoint(app, timeout=0.5, idempotent=True)
         tracemalloc.start()

@@ -1,4 +1,4 @@
-"""No secret of an endpoint gets out, however the other side repeats it (C4, F104, F105, H1)."""
+"""No secret of an endpoint gets out, however the other side repeats it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures by Standard Webhooks (F103, H5, S11)."""
+"""Signatures by Standard Webhooks."""
 
 from __future__ import annotations
 

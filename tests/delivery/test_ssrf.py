@@ -1,4 +1,4 @@
-"""Nothing that names an address reaches what only this machine can (F94-F100, H4, S8, S9).
+"""Nothing that names an address reaches what only this machine can.
 
 Canary listeners on loopback count who comes, and a watch notes every address this process connects
 to. Names are resolved by a stand-in; numbers by the system itself.
@@ -130,7 +130,7 @@ def refused(app: Redrive, endpoint: Endpoint) -> None:
 def test_no_spelling_of_an_address_reaches_it(
     app: Redrive, canary: Canary, names: Names, connections: list[str], place: str
 ) -> None:
-    """F94-F96: the resolved address is judged, never the text."""
+    """The resolved address is judged, never the text."""
     url = f"{place}:{canary.port}/"
     refused(app, app.endpoint("there", url=url, allow=["http", f":{canary.port}"]))
     assert canary.accepted() == 0
@@ -141,7 +141,6 @@ def test_no_spelling_of_an_address_reaches_it(
 def test_a_name_is_refused_if_one_of_its_addresses_is_not_public(
     app: Redrive, canary: Canary, names: Names, connections: list[str], answers: list[str]
 ) -> None:
-    """F97."""
     names.known["evil.example.org"] = [answers]
     url = f"https://evil.example.org:{canary.port}/"
     refused(app, app.endpoint("there", url=url, allow=[f":{canary.port}"]))
@@ -153,7 +152,7 @@ def test_a_name_is_refused_if_one_of_its_addresses_is_not_public(
 def test_a_url_that_is_not_plainly_https_is_refused_at_once(
     app: Redrive, canary: Canary, names: Names, connections: list[str], url: str
 ) -> None:
-    """F99: schemes, users, ports, backslashes, control characters, letters that look like others."""
+    """Schemes, users, ports, backslashes, control characters, letters that look like others."""
     with pytest.raises(UsageError, match=r"endpoint 'there': the URL cannot be used: ") as caught:
         app.endpoint("there", url=url.format(port=canary.port), allow=[f":{canary.port}"])
     assert "hunter22" not in str(caught.value)
@@ -165,7 +164,7 @@ def test_a_url_that_is_not_plainly_https_is_refused_at_once(
 def test_what_dns_says_later_does_not_matter(
     app: Redrive, canary: Canary, names: Names, connections: list[str]
 ) -> None:
-    """F97: asked once an attempt, and the address that was checked is the one connected to."""
+    """Asked once an attempt, and the address that was checked is the one connected to."""
     changes = [["8.8.8.8"], ["127.0.0.1"]]
     names.known["evil.example.org"] = changes
     url = f"https://evil.example.org:{canary.port}/"
@@ -198,7 +197,7 @@ def test_every_public_address_of_a_name_is_tried(
 def test_redirects_are_not_followed(
     app: Redrive, canary: Canary, connections: list[str], status: int, location: str
 ) -> None:
-    """F98, H3: a redirect is a failure; nobody gets the token but who it is for."""
+    """A redirect is a failure; nobody gets the token but who it is for."""
     connections.clear()
     with receiver(answer(status, location=location.format(port=canary.port))) as there:
         job = there.endpoint(app).send({}, key="k")
@@ -213,7 +212,6 @@ def test_redirects_are_not_followed(
 def test_the_environment_chooses_no_proxy_and_no_password(
     app: Redrive, canary: Canary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """F100."""
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login ada password of-netrc\n", "utf-8")
     monkeypatch.setenv("NETRC", str(netrc))

@@ -1,4 +1,4 @@
-"""Who is at the other end is always verified (F102, S10). The certificates are made for these tests."""
+"""Who is at the other end is always verified. The certificates are made for these tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def at_home(names: Names) -> None:
 
 
 def test_the_name_is_verified_and_the_address_is_pinned(app: Redrive, names: Names) -> None:
-    """F97: the connection goes to the address; TLS and the Host header say the name."""
+    """The connection goes to the address; TLS and the Host header say the name."""
     with receiver(tls=server("good")) as there:
         url = there.url("hooks.example.org")
         endpoint = there.endpoint(app, url=url, ca_file=AUTHORITY)
@@ -53,7 +53,7 @@ def test_the_name_is_verified_and_the_address_is_pinned(app: Redrive, names: Nam
 def test_a_bad_certificate_is_a_permanent_failure(
     app: Redrive, certificate: str, authority: Path | None, why: str
 ) -> None:
-    """F102: nothing is sent, not even where every category is tried again."""
+    """Nothing is sent, not even where every category is tried again."""
     settings = {} if authority is None else {"ca_file": authority}
     with receiver(tls=server(certificate)) as there:
         url = there.url("hooks.example.org")
@@ -78,7 +78,7 @@ def _failure(failure: Failure | None) -> Failure:
 
 
 def test_old_tls_is_refused(app: Redrive) -> None:
-    """F102: 1.2 is the least, and nothing in the settings of an endpoint says otherwise."""
+    """1.2 is the least, and nothing in the settings of an endpoint says otherwise."""
     old = server("good")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -98,7 +98,7 @@ def test_old_tls_is_refused(app: Redrive) -> None:
 def test_a_peer_that_never_says_a_word_costs_no_more_than_the_limit(
     app: Redrive, canary: Canary
 ) -> None:
-    """F101: the handshake is part of the time that all of it may take."""
+    """The handshake is part of the time that all of it may take."""
     url, allow = f"https://hooks.example.org:{canary.port}/", [f":{canary.port}", "127.0.0.1"]
     tried = app.endpoint("there", url=url, allow=allow, timeout=0.2).try_now({})
     assert tried.job is not None

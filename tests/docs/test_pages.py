@@ -1,4 +1,4 @@
-"""Pages and pictures that are made from the code are as the code is (P8, M2)."""
+"""Pages and pictures that are made from the code are as the code is."""
 
 from __future__ import annotations
 

@@ -433,7 +433,7 @@ def stream() -> Iterator[str]:
     ],
 )
 def test_what_cannot_work_is_refused(make: Callable[[], object]) -> None:
-    """F66: a stream that may still break off is no answer."""
+    """A stream that may still break off is no answer."""
     with pytest.raises(UsageError):
         make()
 

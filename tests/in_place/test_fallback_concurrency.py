@@ -88,7 +88,7 @@ def test_many_who_fail_at_once_make_one_cool_down() -> None:
 
 
 def test_after_a_cool_down_one_caller_probes_and_the_others_do_without() -> None:
-    """F58, F66: nobody storms a provider that comes back."""
+    """Nobody storms a provider that comes back."""
     clock = ManualClock()
     store = MemoryStore(clock=clock)
     asked, back, go = [0], threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Retrying in place: as the policy says, by the kind of error, with nothing else changed (P7)."""
+"""Retrying in place: as the policy says, by the kind of error, with nothing else changed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ def test_a_call_that_succeeds_is_a_plain_call() -> None:
 
 
 def test_it_waits_as_the_policy_says_and_gives_the_value() -> None:
-    """P7."""
     slept: list[float] = []
     work = Failing(*down(3))
     policy = Policy(attempts=5, wait=DOUBLING)
@@ -119,7 +118,7 @@ def test_without_a_policy_the_table_holds_for_a_minute() -> None:
 
 @each_row("policy, max_age", [(Policy(wait=constant(20, jitter="none")), "1m"), (None, 60.0)])
 def test_the_time_limit_counts_from_the_first_attempt(policy: Policy | None, max_age: Any) -> None:
-    """P7: and no try begins that would come too late."""
+    """And no try begins that would come too late."""
     clock = ManualClock()
     calls: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Retrying in place, async: the same, with cancelling and other loops (P7)."""
+"""Retrying in place, async: the same, with cancelling and other loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`on=` of `@retry`: which errors are retried, and how what cannot work is refused (P7)."""
+"""`on=` of `@retry`: which errors are retried, and how what cannot work is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of `@retry`: results, waits, hooks, fallback, timeout, and the switch for tests (P7)."""
+"""Options of `@retry`: results, waits, hooks, fallback, timeout, and the switch for tests."""
 
 from __future__ import annotations
 

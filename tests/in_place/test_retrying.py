@@ -1,4 +1,4 @@
-"""`retrying`: blocks of code that are retried in place (P7)."""
+"""`retrying`: blocks of code that are retried in place."""
 
 from __future__ import annotations
 

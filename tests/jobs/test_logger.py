@@ -12,8 +12,6 @@ from redrive.jobs.logger import log
 
 
 def test_a_filter_that_raises_stops_nobody() -> None:
-    """F41."""
-
     def refuse(_: logging.LogRecord) -> bool:
         raise ValueError
 
@@ -25,7 +23,7 @@ def test_a_filter_that_raises_stops_nobody() -> None:
 
 
 def test_a_closed_stream_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F41: logging itself then fails to complain on the closed standard error."""
+    """Logging itself then fails to complain on the closed standard error."""
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)

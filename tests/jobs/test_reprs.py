@@ -1,4 +1,4 @@
-"""C4: a record in a log line, a traceback or a debugger shows neither payload nor error text."""
+"""A record in a log line, a traceback or a debugger shows neither payload nor error text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each verb changes a job's record, and that nothing else can be written (M2, M5, M6)."""
+"""How each verb changes a job's record, and that nothing else can be written."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ P, R, C, D, X = State.PENDING, State.RUNNING, State.COMPLETED, State.DEAD, State
 
 
 def test_the_transitions_are_these_and_no_others() -> None:
-    """M2: written out again here, so that a change needs two hands."""
+    """Written out again here, so that a change needs two hands."""
     assert dict(TRANSITIONS) == {P: {R, D, X}, R: {C, P, D, X}, D: {P, X}, X: {P, D}, C: set()}
     assert {C, D, X} == TERMINAL
 
@@ -143,7 +143,6 @@ def test_every_transition_is_reached_by_some_verb() -> None:
 
 
 def test_a_claim_counts_the_attempt_and_the_lease_before_the_handler_starts() -> None:
-    """M5."""
     job = claimed(job_in(P), holder="w", now=NOW, lease_end=77.0)
     assert (job.attempts, job.lease, job.holder) == (3, 3, "w")
     assert (job.lease_end, job.updated) == (77.0, NOW)
@@ -169,7 +168,6 @@ def test_a_retry_is_due_after_its_delay_and_keeps_the_attempts() -> None:
 
 
 def test_a_released_claim_gets_its_attempt_back_and_keeps_its_due_time() -> None:
-    """M5."""
     before = job_in(R)
     job = settled(before, Return(), None, now=NOW, group=None)
     assert (job.attempts, job.due, dict(job.spent)) == (2, before.due, {})
@@ -193,7 +191,7 @@ def test_failures_are_counted_by_category_and_crashes_apart() -> None:
 
 
 def test_the_first_failure_time_is_never_rewritten() -> None:
-    """M3: not by a later failure, not by a fresh life."""
+    """Not by a later failure, not by a fresh life."""
     job = settled(job_in(R), Retry(0), make_failure(), now=NOW, group=1)
     assert job.first_failed == NOW
     job = claimed(job, holder="w", now=NOW + 5, lease_end=1.0)
@@ -209,7 +207,6 @@ def test_the_job_keeps_its_last_failure_without_the_traceback() -> None:
 
 @each_row("before", [D, X])
 def test_a_retry_by_a_person_starts_a_fresh_life(before: State) -> None:
-    """M6."""
     job = replace(
         job_in(before), spent={"transient": 2}, crashes=2, redrives=1, failure=make_failure()
     )
@@ -222,7 +219,6 @@ def test_a_retry_by_a_person_starts_a_fresh_life(before: State) -> None:
 
 
 def test_a_retry_of_a_pending_job_makes_it_due_and_spends_the_same_budget() -> None:
-    """M6."""
     job = replace(job_in(P), due=NOW + 9999, spent={"quota": 2}, crashes=1)
     assert move(job, "retry") == replace(job, due=NOW)
     assert move(job, "retry", delay=5) == replace(job, due=NOW + 5)
@@ -247,7 +243,6 @@ def test_closing_a_running_job_takes_its_lease_away() -> None:
 
 
 def test_reopening_restores_the_reason_it_was_dead_of_or_says_manual() -> None:
-    """M1."""
     assert move(job_in(X), "reopen").reason is Reason.EXPIRED
     assert move(move(job_in(P), "resolve"), "reopen").reason is Reason.MANUAL
     again = move(move(job_in(D), "discard"), "reopen")
@@ -256,7 +251,6 @@ def test_reopening_restores_the_reason_it_was_dead_of_or_says_manual() -> None:
 
 @each_row("before", [P, D, X])
 def test_an_edit_keeps_the_first_payload_and_changes_the_delivery_key(before: State) -> None:
-    """M8."""
     job = replace(job_in(before), key="order-7", payload='{"a":1}')
     once = amended(job, '{"a":2}', now=NOW)
     twice = amended(once, '{"a":3}', now=NOW)
@@ -274,7 +268,6 @@ def test_a_running_or_completed_job_cannot_be_edited(before: State) -> None:
 
 @given(st.integers(min_value=0, max_value=120))
 def test_the_middle_of_a_long_history_is_folded_and_counted(total: int) -> None:
-    """M4."""
     job = job_in(R)
     for ordinal in range(1, total + 1):
         job = with_attempt(job, make_attempt(job, ordinal=ordinal))
@@ -287,7 +280,6 @@ def test_the_middle_of_a_long_history_is_folded_and_counted(total: int) -> None:
 
 
 def test_jobs_say_whether_they_can_be_retried_and_whether_they_are_over() -> None:
-    """M3."""
     assert [job_in(s).is_terminal for s in (P, R, C, D, X)] == [False, False, True, True, True]
     assert make_job(attempts=4, max_attempts=5).can_retry
     assert not make_job(attempts=5, max_attempts=5).can_retry

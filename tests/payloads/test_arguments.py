@@ -1,4 +1,4 @@
-"""Arguments to JSON and back by annotation (M9); what cannot be read back is refused at submit."""
+"""Arguments to JSON and back by annotation; what cannot be read back is refused at submit."""
 
 from __future__ import annotations
 

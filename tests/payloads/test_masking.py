@@ -1,4 +1,4 @@
-"""Masking: no secret is read by others, no text drives a terminal (C4)."""
+"""Masking: no secret is read by others, no text drives a terminal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ INNOCENT_NAMES = """
 """.split()  # noqa: SIM905 - read as words
 
 
-# C4, F104
 @each_row("name", SECRET_NAMES)
 def test_a_name_that_says_secret_is_one(name: str) -> None:
     assert is_secret_name(name)
@@ -177,7 +176,7 @@ def test_a_known_secret_is_hidden_however_it_is_spelled(
 @each_row("lead", ["", "u", "me", "ada", "ada:", "ada-x:"])
 @each_row("tail", ["", "1", "-2", ":xy"])
 def test_a_known_secret_is_hidden_inside_base64(lead: str, tail: str) -> None:
-    """F104: what other bytes share with it may stay: less than a character at each end."""
+    """What other bytes share with it may stay: less than a character at each end."""
     text = b64encode(f"{lead}Hunter22?>{tail}".encode()).decode()
     for said in (text, text.replace("+", "-").replace("/", "_")):
         masked = mask_text(said, ["Hunter22?>"])
@@ -193,7 +192,6 @@ def test_a_secret_number_is_hidden_wherever_it_recurs() -> None:
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----"
 
-# F104, F105
 SHAPES = [
     ("Incorrect API key: sk-proj-abcdefgh1234.", "Incorrect API key: •••."),
     ("key sk-ant-REDACTED", "key •••"),
@@ -244,7 +242,6 @@ SHAPES = [
     (f"{PEM}\nafter", "•••\nafter"),
     (f"cut {PEM[:40]}", "cut •••"),
     ("İ password=İx y", "İ password=••• y"),
-    # D13
     ("npm_0123456789abcdefghijABCDEFGHIJ012345 x", "••• x"),
     ("pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAw x", "••• x"),
     ("gsk_0123456789abcdefghij", "•••"),
@@ -362,7 +359,6 @@ class Endless:
         return str(self)
 
 
-# F51
 @each_row(
     "value, text",
     [
@@ -397,7 +393,6 @@ def test_error_text_is_masked_before_it_is_cut() -> None:
     assert "abcdefgh" not in error_text(ValueError("y " * 10**6 + "abcdefgh"), ["abcdefgh"])
 
 
-# F106, F107
 @each_row(
     "text, shown",
     [
@@ -439,7 +434,7 @@ def test_many_secrets_are_found_or_the_whole_text_is_hidden() -> None:
 
 
 def test_a_number_of_any_length_hides_nothing_from_masking() -> None:
-    """F92, F104: Python converts at most 4,300 digits."""
+    """Python converts at most 4,300 digits."""
     payload = '{"n":' + "1" * 5000 + ',"password":{"a":["hunter22"],"b":"hunter33"}}'
     assert secrets_of(payload) == ("hunter22", "hunter33")
     assert "hunter" not in mask_json(payload)
@@ -459,7 +454,7 @@ def test_a_number_of_any_length_hides_nothing_from_masking() -> None:
 def test_secrets_of_the_environment_are_hidden_in_any_text(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, text: str, masked: str
 ) -> None:
-    """F104: a variable whose name is secret, and the password of a URL in any variable."""
+    """A variable whose name is secret, and the password of a URL in any variable."""
     monkeypatch.setenv(name, value)
     assert mask_text(text) == masked
     assert error_text(ValueError(text)) == masked
@@ -505,7 +500,7 @@ def names_are_forgotten() -> Iterator[None]:
     ],
 )
 def test_the_new_rules_are_linear_too(piece: str) -> None:
-    """F91: by CPU time, for twice the text."""
+    """By CPU time, for twice the text."""
     spent: list[float] = []
     for size in (100_000, 200_000):
         began = process_time()
@@ -515,7 +510,7 @@ def test_the_new_rules_are_linear_too(piece: str) -> None:
 
 
 def test_backslashes_before_a_quote_are_read_once() -> None:
-    """F91: the closing quote is looked for with all of its backslashes, at each character."""
+    """The closing quote is looked for with all of its backslashes, at each character."""
     began = process_time()
     half = "\\" * 500_000
     assert mask_text(f'password={half}"{half}x') == "password=•••"
@@ -524,7 +519,7 @@ def test_backslashes_before_a_quote_are_read_once() -> None:
 
 @each_row("form", ["s{:07d}", "{:07d}same"])
 def test_many_secrets_and_many_texts_take_linear_time(form: str) -> None:
-    """F91: a payload of half a megabyte, half of it secrets; shown, and as a person edits it."""
+    """A payload of half a megabyte, half of it secrets; shown, and as a person edits it."""
     secrets = [form.format(number) for number in range(15_000)]
     payload: Json = {"access_tokens": secrets, "notes": [f"n{one}" for one in secrets]}
     began = process_time()

@@ -102,7 +102,6 @@ BY_HALF = {  # with the random source in the middle of its window
 @each_row("name", BY_HALF)
 @each_row("category", [c for c in Category if c is not Category.CRASH])
 def test_the_waits_of_every_named_preset_are_exact(name: str, category: Category) -> None:
-    """P8."""
     waits, end = walk(PRESETS[name], category)
     if name in {"SYNC", "EVENTS"} and category in HOPELESS:
         assert (waits, end) == ([], Dead(Reason.PERMANENT, f"because of {category}"))
@@ -129,7 +128,6 @@ def test_the_waits_of_every_named_preset_are_exact(name: str, category: Category
 def test_the_windows_of_every_named_preset_are_exact(
     policy: Policy, windows: list[tuple[float, float]]
 ) -> None:
-    """P8."""
     low, _ = walk(policy, "transient", rand=lowest)
     high, _ = walk(policy, "transient", rand=highest)
     assert low == pytest.approx([window[0] for window in windows])
@@ -137,7 +135,6 @@ def test_the_windows_of_every_named_preset_are_exact(
 
 
 def test_hooks_at_its_cap_waits_3570_to_3600() -> None:
-    """P8, P3."""
     strategy = WEBHOOKS.rule(Category.TRANSIENT).wait
     assert strategy is not None
     assert strategy.calculate_backoff(4) == 960.0
@@ -233,7 +230,6 @@ def test_alike_pools_the_categories_that_are_not_named() -> None:
 
 @each_row("own, waits", [(1, 0), (2, 1), (4, 3), (12, 11)])
 def test_a_jobs_own_limit_wins(own: int, waits: int) -> None:
-    """M3."""
     assert len(walk(WEBHOOKS, "transient", own_max_attempts=own)[0]) == waits
     assert len(walk(Policy(), "transient", own_max_attempts=own)[0]) == waits
 
@@ -250,7 +246,6 @@ def test_a_category_declared_dead_dies_at_once() -> None:
 
 
 def test_a_fresh_life_has_the_whole_budget_again() -> None:
-    """M6."""
     job = make_job(attempts=5, spent={"transient": 4}, state="running", holder="w", lease=5)
     dead = settled(job, Dead(Reason.EXHAUSTED), make_failure(), now=START, group=None)
     again = changed(dead, action_changes(dead, "retry", actor="ada", reason="", now=START)).job
@@ -259,7 +254,6 @@ def test_a_fresh_life_has_the_whole_budget_again() -> None:
 
 
 def test_a_changed_policy_holds_for_jobs_that_already_wait() -> None:
-    """P4."""
     spent: dict[str, Any] = {"attempts": 4, "spent": {"transient": 3}}
     assert isinstance(after(make_failure(), Policy(attempts=4), **spent), Dead)
     assert isinstance(after(make_failure(), Policy(attempts=5), **spent), Retry)

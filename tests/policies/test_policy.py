@@ -47,7 +47,7 @@ def test_the_table_of_categories(category: str, attempts: int, wait: RetryStrate
 
 @each_row("category", sorted(HOPELESS))
 def test_hopeless_categories_stay_dead_at_once_unless_named(category: Category) -> None:
-    """P4: `attempts` and `wait` of a policy do not revive auth, invalid and permanent."""
+    """`attempts` and `wait` of a policy do not revive auth, invalid and permanent."""
     assert Policy().rule(category).dead
     assert Policy(attempts=9, wait=constant(1)).rule(category).dead
     named = Policy(**{category.value: Rule(attempts=2)}).rule(category)
@@ -97,7 +97,6 @@ def test_the_limit_of_all_categories_is_the_policys_attempts_or_25() -> None:
 
 
 def test_a_jobs_own_limit_wins_over_the_policys() -> None:
-    """M3."""
     policy = Policy(attempts=5, wait=constant(1))
     assert policy.limited(None) is policy
     assert policy.limited(2) == Policy(attempts=2, wait=constant(1))
@@ -157,7 +156,6 @@ def is_odd(error: BaseException) -> bool:
     ],
 )
 def test_when_names_evidence_and_a_category(made: Callable[[], When], expected: When) -> None:
-    """E2."""
     assert made() == expected
 
 
@@ -217,7 +215,6 @@ def test_only_the_default_pauses_lanes_and_ends_by_age() -> None:
     ],
 )
 def test_what_each_preset_makes_of_a_servers_hint(name: str, hints: str) -> None:
-    """P6."""
     assert PRESETS[name].hints == hints
 
 

@@ -1,4 +1,4 @@
-"""Strategies: exact curves, a cap that is a promise, jitter that spreads, and users' own (P1-P3)."""
+"""Strategies: exact curves, a cap that is a promise, jitter that spreads, and users' own."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_bare_curves_are_exact(strategy: RetryStrategy, curve: list[float]) 
 
 
 def test_the_bare_curve_knows_no_cap() -> None:
-    """P1: before jitter and cap."""
+    """Before jitter and cap."""
     assert ExponentialBackoffStrategy().calculate_backoff(20) == 2**20
     assert LinearBackoffStrategy().calculate_backoff(1000) == 2001
     assert ConstantBackoffStrategy(delay=1000).calculate_backoff(0) == 1000

@@ -1,4 +1,4 @@
-"""kill -9 of the command line and of the worker in mid-run; the run goes on, its counts are right (C3)."""
+"""kill -9 of the command line and of the worker in mid-run; the run goes on, its counts are right."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_run_goes_on_when_both_are_killed(scene: Scene) -> None:
 
 
 def test_the_last_word_of_the_command_that_waited(scene: Scene) -> None:
-    """W1: the exit code says that some failed again."""
+    """The exit code says that some failed again."""
     scene.work()
     face = scene.start("retry", "G1", "--yes", "--wait", "--json")
     assert face.wait(60) == 6, (scene.folder / "log").read_text("utf-8")

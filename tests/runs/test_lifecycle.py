@@ -1,4 +1,4 @@
-"""C3, F61: a run from its plan to its verdict, on every durable store."""
+"""A run from its plan to its verdict, on every durable store."""
 
 from __future__ import annotations
 
@@ -266,7 +266,6 @@ def test_closed_by_a_person_after_it_was_let_go(shop: Shop) -> None:
 
 
 def test_two_operators_drive_each_job_once(shop: Shop) -> None:
-    """F61."""
     shop.die(6)
     one = shop.app.desk.runs.start("G1")
     with pytest.raises(Refused, match="R1"):

@@ -1,4 +1,4 @@
-"""C3: when a run lets how many jobs go, and when it stops; pure rules, so in tables."""
+"""When a run lets how many jobs go, and when it stops; pure rules, so in tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""W1: from "160 jobs died" to a verdict in three commands, on a terminal, against a real worker."""
+"""From "160 jobs died" to a verdict in three commands, on a terminal, against a real worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts over time: what counts, what waits, and what a group's record makes of it (F117)."""
+"""Counts over time: what counts, what waits, and what a group's record makes of it."""
 
 from __future__ import annotations
 

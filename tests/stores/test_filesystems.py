@@ -1,4 +1,4 @@
-"""Which file system a store is on, read from what the kernel says about its mounts (T6, F22)."""
+"""Which file system a store is on, read from what the kernel says about its mounts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def mounts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_nearest_and_latest_mount_says_what_a_directory_is_on(
     directory: str, kind: str
 ) -> None:
-    """F22."""
     assert _files.filesystem_of(Path(directory)) == kind
 
 
@@ -78,7 +77,7 @@ def test_a_place_where_jobs_may_be_lost_is_warned_about(
 
 
 def test_a_system_that_does_not_tell_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F22: as on macOS, which has no such file."""
+    """As on macOS, which has no such file."""
 
     def missing(*_: object, **__: object) -> str:
         raise FileNotFoundError

@@ -1,4 +1,4 @@
-"""Group commit: nobody is left waiting, whenever threads are interrupted (J5)."""
+"""Group commit: nobody is left waiting, whenever threads are interrupted."""
 
 from __future__ import annotations
 

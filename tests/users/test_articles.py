@@ -120,7 +120,7 @@ def test_r_articles_without_a_word_the_queue_is_in_the_directory_data(
 def test_r_articles_1_what_openai_cannot_do_claude_does(
     desk: Desk, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """B1, F65, F66: a limit, a quota, half a stream or no answer at all."""
+    """A limit, a quota, half a stream or no answer at all."""
     check(desk, why, "ok", lambda: caplog.text)
     assert desk.asked == (1, 1)
 
@@ -162,7 +162,7 @@ def test_r_articles_1_a_fallback_that_succeeds_logs_the_provider(
 def test_r_articles_2_both_fail_and_the_article_is_queued(
     desk: Desk, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """B4, F66: nothing is lost when both are down."""
+    """Nothing is lost when both are down."""
     check(desk, why, why, lambda: caplog.text)
 
 
@@ -224,7 +224,7 @@ def test_r_articles_3_five_minutes_doubling_five_retries_then_a_warning(
 def test_r_articles_3_a_wait_longer_than_the_schedule_is_a_floor(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6: both say twenty minutes, so the first retry comes then."""
+    """Both say twenty minutes, so the first retry comes then."""
     for model, replies in ((desk.openai, OPENAI), (desk.claude, CLAUDE)):
         limited = replies["429 without Retry-After"]._replace(headers={"retry-after": "1200"})
         monkeypatch.setattr(model, "replies", {**replies, "long": limited})
@@ -272,7 +272,7 @@ def test_r_articles_6_a_manual_retry_takes_every_article_whatever_its_wait(desk:
 def test_an_answer_that_comes_too_late_is_not_taken(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F65: the first provider is silent for too long, the second answers; one summary comes of it."""
+    """The first provider is silent for too long, the second answers; one summary comes of it."""
     late = OPENAI["ok"]._replace(ends="late")
     monkeypatch.setattr(desk.openai, "replies", {**OPENAI, "late": late})
     desk.say("late", "ok")

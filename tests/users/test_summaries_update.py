@@ -230,7 +230,7 @@ def test_r_summaries_7_a_paused_lane_stays_paused(service: Service) -> None:
 
 
 def test_r_summaries_7_a_worker_of_the_life_before_is_fenced_off(service: Service) -> None:
-    """M6, M7: the lease number does not go back."""
+    """The lease number does not go back."""
     service.keep("job1")
     store = service.app.store
     (late,) = store.claim([HANDLER], limit=1, holder="w", lease_for=60)

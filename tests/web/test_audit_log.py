@@ -1,4 +1,4 @@
-"""S5: every mutation is recorded as an act of the token's name; what only looks is not.
+"""Every mutation is recorded as an act of the token's name; what only looks is not.
 
 A new route that changes something and has no line here fails.
 """

@@ -70,7 +70,7 @@ def test_a_page_is_found_by_words(web: Web) -> None:
     "query", ["limit=201", "limit=0", "limit=x", "state=dead", "q=a&q=b", "q=nonsense:x", "q=%ff"]
 )
 def test_a_query_that_is_not_understood_is_refused(web: Web, query: str) -> None:
-    """F91: a page has 200 entries at most."""
+    """A page has 200 entries at most."""
     assert web.ask("GET", f"/api/v1/jobs?{query}").status_code == 400
 
 

@@ -1,4 +1,4 @@
-"""F90, F92: whatever the document allows or forbids, the server answers by the document and never 5xx."""
+"""Whatever the document allows or forbids, the server answers by the document and never 5xx."""
 
 from __future__ import annotations
 

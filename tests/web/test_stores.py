@@ -1,4 +1,4 @@
-"""The API walks the same on every store (T1)."""
+"""The API walks the same on every store."""
 
 from __future__ import annotations
 

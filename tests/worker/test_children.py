@@ -1,4 +1,4 @@
-"""Children as the worker uses them: started when needed, reused, told, stopped, replaced (J4, J5)."""
+"""Children as the worker uses them: started when needed, reused, told, stopped, replaced."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ def test_one_process_runs_many_jobs_sync_and_async(run: Run, child: Child) -> No
 def test_the_output_of_a_handler_goes_to_standard_error_the_rest_is_counted(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """F50."""
     run("say", '{"text":"grüße"}')
     assert capsys.readouterr().err == "grüße\n"
     run("prints_much")
@@ -93,7 +92,6 @@ def test_arguments_that_do_not_fit_may_be_of_another_release(run: Run) -> None:
 
 
 def test_a_handler_is_told_that_its_lease_is_lost(own: Child, tmp_path: Path) -> None:
-    """J3, F46."""
     running = Background(own, "wait_for_loss", began=str(tmp_path / "began"))
     until((tmp_path / "began").exists)
     own.lose("another-job")
@@ -104,7 +102,6 @@ def test_a_handler_is_told_that_its_lease_is_lost(own: Child, tmp_path: Path) ->
 
 
 def test_a_stopped_handler_cleans_up_and_nothing_is_spent(own: Child, tmp_path: Path) -> None:
-    """F42."""
     began, ended = tmp_path / "began", tmp_path / "ended"
     running = Background(own, "wait", began=str(began), ended=str(ended))
     until(began.exists)
@@ -125,7 +122,7 @@ def silence(monkeypatch: pytest.MonkeyPatch) -> float:
 def test_a_plain_handler_that_lets_nothing_else_run_is_killed(
     own: Child, silence: float, name: str
 ) -> None:
-    """F41: it has no time limit, and its end is its own."""
+    """It has no time limit, and its end is its own."""
     category, words = end_of(own.run(*evil_job(name)).outcome)
     assert category == "crash"
     assert f"held the GIL of its process for over {silence:g} s" in words
@@ -137,7 +134,7 @@ def test_a_plain_handler_that_lets_nothing_else_run_is_killed(
 def test_a_plain_handler_that_takes_long_is_left_alone(
     own: Child, silence: float, name: str
 ) -> None:
-    """F41: it lets others run, or has a time limit of its own."""
+    """It lets others run, or has a time limit of its own."""
     ran = own.run(*evil_job(name, json.dumps({"seconds": round(2 * silence)})))
     assert isinstance(ran.outcome, Done), end_of(ran.outcome)
 
@@ -145,7 +142,6 @@ def test_a_plain_handler_that_takes_long_is_left_alone(
 def test_a_child_that_an_earlier_job_froze_is_replaced_and_the_next_job_pays_nothing(
     own: Child, silence: float
 ) -> None:
-    """F41."""
     assert isinstance(own.run(*evil_job("leaves_a_holder")).outcome, Done)
     frozen = pid_of(own)
     time.sleep(2)
@@ -154,7 +150,7 @@ def test_a_child_that_an_earlier_job_froze_is_replaced_and_the_next_job_pays_not
 
 
 def test_a_handler_that_will_not_stop_is_killed(own: Child) -> None:
-    """F42: total time within the grace."""
+    """Total time within the grace."""
     begun = threading.Event()
     job, entry = evil_job("catches_everything")
     ran: list[Ran] = []
@@ -169,7 +165,7 @@ def test_a_handler_that_will_not_stop_is_killed(own: Child) -> None:
 def test_a_service_manager_that_signals_everybody_does_not_end_a_handler(
     own: Child, tmp_path: Path
 ) -> None:
-    """F42: the worker drains, and the handlers in its children may end too."""
+    """The worker drains, and the handlers in its children may end too."""
     running = Background(own, "wait_for_loss", began=str(tmp_path / "began"))
     until((tmp_path / "began").exists)
     os.kill(pid_of(own), signal.SIGTERM)
@@ -201,7 +197,7 @@ BROKEN = {
 def test_a_program_that_cannot_be_started_harms_no_job(
     nothing_left: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """F52: the handler was not begun, and the error says what is wrong."""
+    """The handler was not begun, and the error says what is wrong."""
     name = f"broken_{abs(hash(code))}"
     (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
@@ -226,7 +222,7 @@ def test_a_program_that_takes_for_ever_to_start(
 
 
 def test_without_descriptors_it_says_so_and_works_again_later(own: Child) -> None:
-    """F52: nothing was begun, and nothing is held on to."""
+    """Nothing was begun, and nothing is held on to."""
     before, (soft, hard) = held(), resource.getrlimit(resource.RLIMIT_NOFILE)
     for spare in range(8):
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free() + spare, hard))

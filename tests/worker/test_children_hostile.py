@@ -54,7 +54,7 @@ def test_an_evil_handler_comes_to_its_end_and_the_next_job_finds_all_as_it_was(
 
 @pytest.mark.parametrize("name", ["sleeps", "spins", "holds_the_interpreter", "ignores_the_signal"])
 def test_a_late_handler_is_ended_soon_after_its_limit(run: Run, name: str) -> None:
-    """F36: asked at the limit (0.3 s), killed after the grace (0.5 s)."""
+    """Asked at the limit (0.3 s), killed after the grace (0.5 s)."""
     ran = run(name)
     assert ran.duration >= 0.3
     assert time.time() - ran.started >= 0.3

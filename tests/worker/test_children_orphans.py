@@ -1,4 +1,4 @@
-"""When a worker is killed, its children die with all that they started (F43, J4)."""
+"""When a worker is killed, its children die with all that they started."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def wait_until(is_so: Callable[[], bool]) -> bool:
 def test_when_the_worker_is_killed_its_children_die_with_all_they_started(
     nothing_left: None, name: str, fork: bool
 ) -> None:
-    """F43: also a handler that holds the interpreter; also when a fork of the worker lives on."""
+    """Also a handler that holds the interpreter; also when a fork of the worker lives on."""
     with worker(name, fork=fork) as parent:
         everybody = 2 + fork + (name == "forks_for_ever")
         assert wait_until(lambda: len(left(99)) == everybody)

@@ -1,4 +1,4 @@
-"""A3: counters are right with many processes, never go back, and count nothing twice."""
+"""Counters are right with many processes, never go back, and count nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that die and handlers that never come back harm no other job (M5, J5)."""
+"""Workers that die and handlers that never come back harm no other job."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_crashed_attempt_names_its_worker_its_start_and_its_release(app: Redri
 def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
     app: Redrive, attempts: int
 ) -> None:
-    """M5: three workers died: one with a note of what it began, one before, one without a note."""
+    """Three workers died: one with a note of what it began, one before, one without a note."""
 
     @app.handler("n", attempts=attempts)
     def n(number: int) -> None: ...
@@ -83,7 +83,7 @@ def test_only_a_last_attempt_that_began_is_spent_when_its_worker_dies(
 def test_a_suspect_that_its_worker_never_began_has_no_further_crash(
     app: Redrive, began: bool
 ) -> None:
-    """F41, M5: it only waited, until it could run alone, when its worker was stopped or killed."""
+    """It only waited, until it could run alone, when its worker was stopped or killed."""
 
     @app.handler("n", attempts=9)
     def n() -> None: ...
@@ -122,7 +122,7 @@ def test_last_attempts_are_noted_and_the_note_goes_with_the_worker(app: Redrive)
 def test_a_job_whose_handler_never_came_back_is_left_to_other_workers_for_a_while(
     app: Redrive,
 ) -> None:
-    """F37: its slot is lost, so it must not take another; nor is it claimed without end."""
+    """Its slot is lost, so it must not take another; nor is it claimed without end."""
     free, runs, claims = threading.Event(), Log(), Log()
 
     @app.handler("stuck", timeout=0.05, attempts=2, isolation="thread")
@@ -145,7 +145,7 @@ def test_a_job_whose_handler_never_came_back_is_left_to_other_workers_for_a_whil
 def test_an_async_handler_that_ignores_its_limit_stops_nobody(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F37: those that wait in line behind it run, also when nothing new is claimed."""
+    """Those that wait in line behind it run, also when nothing new is claimed."""
     monkeypatch.setattr(leases, "_DEAF", 0.1)
     free = threading.Event()
 
@@ -199,7 +199,7 @@ def test_a_store_that_fails_between_two_suspects_costs_nothing(
 def test_a_handler_is_told_before_its_lease_ends_when_it_cannot_be_renewed(
     app: Redrive, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """F46: by a store that refuses, and by one that does not answer."""
+    """By a store that refuses, and by one that does not answer."""
     told, mended = Log(), threading.Event()
 
     def renew(*_: object, **__: object) -> list[bool]:
@@ -228,7 +228,7 @@ def test_a_handler_is_told_before_its_lease_ends_when_it_cannot_be_renewed(
 def test_a_job_that_kills_the_whole_tree_dies_of_its_third_crash_and_alone(
     tmp_path: Path, handler: str
 ) -> None:
-    """F41: counted before it starts, so it ends across restarts too."""
+    """Counted before it starts, so it ends across restarts too."""
     url = url_of("sqlite", tmp_path)
     with app_of(url) as app:
         payloads = [{"number": n, "deed": "tree" if n == 20 else ""} for n in range(100)]

@@ -1,4 +1,4 @@
-"""A listener that took a process down runs in a child the next time, as a suspect job does (M5, F118)."""
+"""A listener that took a process down runs in a child the next time, as a suspect job does."""
 
 from __future__ import annotations
 

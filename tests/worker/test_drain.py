@@ -1,4 +1,4 @@
-"""SIGTERM under load: what runs may end, what cannot is given back, nothing is spent (F42, M5)."""
+"""SIGTERM under load: what runs may end, what cannot is given back, nothing is spent."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def own() -> Iterator[Redrive]:
 
 
 def test_a_drain_takes_no_more_suspects(own: Redrive) -> None:
-    """M5: when one that crashed before ends during a drain, the next one is left for others."""
+    """When one that crashed before ends during a drain, the next one is left for others."""
     runs, free, claims = Log(), threading.Event(), Log()
 
     @own.handler("n")
@@ -183,7 +183,7 @@ def test_the_last_results_are_kept_when_the_store_is_busy(
 
 
 def test_a_job_lost_and_claimed_again_by_the_same_worker_ends_both_times(own: Redrive) -> None:
-    """M7: the older run learns that it lost, its result is refused, and no slot is lost with it."""
+    """The older run learns that it lost, its result is refused, and no slot is lost with it."""
     runs, free = Log(), threading.Event()
 
     @own.handler("twice")

@@ -1,4 +1,4 @@
-"""Providers asked in a child: the winner comes back, and its cooldowns are those of all (B2, B5)."""
+"""Providers asked in a child: the winner comes back, and its cooldowns are those of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attacker found: nothing that a store, a clock or user code does stops a worker (J5, M5, M7)."""
+"""What an attacker found: nothing that a store, a clock or user code does stops a worker."""
 
 from __future__ import annotations
 

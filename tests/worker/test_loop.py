@@ -1,4 +1,4 @@
-"""Every end on the event loop is somebody's, and nobody else's (J5, M5, F41)."""
+"""Every end on the event loop is somebody's, and nobody else's."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def judge(app: Redrive, evil: list[str], good: list[str]) -> None:
 def test_a_culprit_on_the_loop_dies_of_it_and_those_beside_it_pay_nothing(
     app: Redrive, name: str
 ) -> None:
-    """F41: inside a program, where no process can be replaced."""
+    """Inside a program, where no process can be replaced."""
     evil, good = submit(app, name)
     with app.worker(concurrency=5, grace=1.0):
         until(lambda: all_done(app), SLOW)
@@ -64,7 +64,7 @@ def test_a_culprit_on_the_loop_dies_of_it_and_those_beside_it_pay_nothing(
 def test_culprits_of_all_shapes_under_a_supervisor_die_and_those_beside_them_pay_nothing(
     tmp_path: Path,
 ) -> None:
-    """F41: `redrive work` with one process, as by default."""
+    """`redrive work` with one process, as by default."""
     url = str(tmp_path / "jobs.db")
     with Redrive(url, policy=THRICE) as app:
         handlers(app)

@@ -1,4 +1,4 @@
-"""A3: metrics with three real worker processes, and after kill -9 of one of them."""
+"""Metrics with three real worker processes, and after kill -9 of one of them."""
 
 from __future__ import annotations
 

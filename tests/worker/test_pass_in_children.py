@@ -1,4 +1,4 @@
-"""A pass of a program that children can import keeps time limits and survives crashes (J4, F36, F39)."""
+"""A pass of a program that children can import keeps time limits and survives crashes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_pass_ends_what_is_late_and_lives_on_after_a_crash(shop: ModuleType) -
 
 
 def test_a_job_that_took_a_process_down_runs_in_a_child_in_a_pass_too(shop: ModuleType) -> None:
-    """M5: by the third crash it is dead, and this process lives."""
+    """By the third crash it is dead, and this process lives."""
     job = shop.fall.options(attempts=5).submit()
     for _ in range(3):
         shop.app.run_due(ignore_backoff=True)

@@ -1,4 +1,4 @@
-"""Pauses that an outage brings about: tripping, probes, the way back (J9, F58)."""
+"""Pauses that an outage brings about: tripping, probes, the way back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs by name, and the name of a program (J4); what is imported is what a person typed."""
+"""Programs by name, and the name of a program; what is imported is what a person typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settling beside the steering thread: nothing is settled twice, lost, or left behind (J4, M7)."""
+"""Settling beside the steering thread: nothing is settled twice, lost, or left behind."""
 
 from __future__ import annotations
 

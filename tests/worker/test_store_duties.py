@@ -51,7 +51,7 @@ def test_folding_nothing_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_is_named_by_host_and_process_in_the_history(tmp_path: Path) -> None:
-    """M5: and so is the start of the attempt that it took down."""
+    """And so is the start of the attempt that it took down."""
     url = url_of("sqlite", tmp_path)
     with app_of(url) as app, crew(tmp_path, url, CREW_LEASE="0.5") as made:
         (job,) = fill(app, "work", [{"number": 0, "seconds": 60.0}])

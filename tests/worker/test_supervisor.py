@@ -1,4 +1,4 @@
-"""Worker processes as `redrive work` runs them: started, replaced, ended (J4, J5, A6)."""
+"""Worker processes as `redrive work` runs them: started, replaced, ended."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_two_processes_share_the_work(app: Redrive, url: str, tmp_path: Path) ->
 
 
 def test_a_worker_that_is_killed_is_replaced(app: Redrive, url: str, tmp_path: Path) -> None:
-    """F41: and what it held runs again."""
+    """And what it held runs again."""
     with crew(tmp_path, url, "--processes", "2") as made:
         fill(app, "work", [{"number": n, "seconds": 0.01} for n in range(200)])
         wait_for(made, 20)
@@ -55,7 +55,7 @@ def test_a_worker_that_is_killed_is_replaced(app: Redrive, url: str, tmp_path: P
 def test_no_exit_code_of_a_handler_ends_the_supervisor(
     app: Redrive, url: str, tmp_path: Path, isolation: str, code: int
 ) -> None:
-    """F38, F41: whatever it is, the worker is replaced and the job dies of its third crash."""
+    """Whatever it is, the worker is replaced and the job dies of its third crash."""
     fill(app, isolation, [{"number": 0, "deed": str(code)}])
     with crew(tmp_path, url, CREW_LEASE="0.5") as made:
         until(lambda: number(app, "dead") == 1)
@@ -69,7 +69,7 @@ def test_no_exit_code_of_a_handler_ends_the_supervisor(
 def test_when_the_supervisor_is_killed_its_workers_drain_and_end(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F43: no orphan goes on for ever."""
+    """No orphan goes on for ever."""
     with crew(tmp_path, url, "--processes", "2") as made:
         fill(app, "work", [{"number": n, "seconds": 0.1} for n in range(500)])
         wait_for(made, 20)
@@ -84,7 +84,6 @@ def test_when_the_supervisor_is_killed_its_workers_drain_and_end(
 
 
 def test_a_worker_with_lost_slots_is_replaced(app: Redrive, url: str, tmp_path: Path) -> None:
-    """F37."""
     with crew(tmp_path, url, "--grace", "2s") as made:
         until(lambda: len(made.workers()) == 1)
         (first,) = made.workers()
@@ -106,7 +105,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_program_that_cannot_start_is_not_tried_again(tmp_path: Path, kind: str) -> None:
-    """F52: whoever started it is told at once, by the exit code too."""
+    """Whoever started it is told at once, by the exit code too."""
     text, code, words = BROKEN[kind]
     if text:
         (tmp_path / "broken.py").write_text(text)
@@ -141,7 +140,6 @@ def test_a_store_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_json_lines_serve_one_worker_process(tmp_path: Path) -> None:
-    """T2."""
     with crew(tmp_path, url_of("jsonl", tmp_path), "--processes", "2") as made:
         assert made.end() == 2
         assert "leave --processes out" in made.log()
@@ -230,11 +228,10 @@ def run(directory: Path, url: str, text: str, *words: str) -> str:
 def test_a_worker_in_a_forked_child_of_a_program_that_used_its_app(
     tmp_path: Path, kind: str
 ) -> None:
-    """F49: each has leases, connections and threads of its own."""
+    """Each has leases, connections and threads of its own."""
     assert run(tmp_path, url_of(kind, tmp_path), FORKED) == "[0, 0, 0] 41"
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_worker_in_a_process_of_multiprocessing(tmp_path: Path, method: str) -> None:
-    """F49."""
     assert run(tmp_path, url_of("sqlite", tmp_path), STARTED, method) == "[0, 0, 0] 40"

@@ -1,4 +1,4 @@
-"""The supervisor replaces a worker that hangs, and nothing of a worker outlives it (F41, F43)."""
+"""The supervisor replaces a worker that hangs, and nothing of a worker outlives it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def only_worker(made: Crew) -> int:
 def test_a_worker_whose_handler_holds_the_gil_is_replaced(
     app: Redrive, url: str, tmp_path: Path, processes: str
 ) -> None:
-    """F41: the culprit is dead of its third crash, the jobs beside it are done, at once."""
+    """The culprit is dead of its third crash, the jobs beside it are done, at once."""
     options = ("--watchdog", "1.5s", "--processes", processes)
     with crew(tmp_path, url, *options, CREW_LEASE="600") as made:
         fill(app, "beside", [{"number": 0, "deed": "gil"}])
@@ -58,7 +58,7 @@ def test_a_worker_whose_handler_holds_the_gil_is_replaced(
 def test_those_beside_a_culprit_do_not_wait_for_its_end_in_a_child(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F41, M5: it holds a child until it is killed there, and harms nobody."""
+    """It holds a child until it is killed there, and harms nobody."""
     with crew(tmp_path, url, "--watchdog", "1.5s", CREW_LEASE="600") as made:
         fill(app, "work", [{"number": 0, "deed": "gil"}])
         fill(app, "work", [{"number": n, "seconds": 0.05} for n in range(1, 21)])
@@ -68,7 +68,6 @@ def test_those_beside_a_culprit_do_not_wait_for_its_end_in_a_child(
 
 
 def test_a_stopped_worker_is_replaced(app: Redrive, url: str, tmp_path: Path) -> None:
-    """F41."""
     with crew(tmp_path, url, "--watchdog", "1.5s") as made:
         first = only_worker(made)
         wait_for_heartbeat(app)
@@ -81,7 +80,7 @@ def test_a_stopped_worker_is_replaced(app: Redrive, url: str, tmp_path: Path) ->
 def test_a_worker_that_waits_for_a_lock_of_a_handler_is_replaced(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F41: the heartbeat thread could beat on, but nothing would be claimed or settled any more."""
+    """The heartbeat thread could beat on, but nothing would be claimed or settled any more."""
     with crew(tmp_path, url, "--watchdog", "2s") as made:
         fill(app, "once", [{"number": 0, "deed": "log"}])
         wait_for(made, 1, "began", WAIT)
@@ -94,7 +93,7 @@ def test_a_worker_that_waits_for_a_lock_of_a_handler_is_replaced(
 def test_a_fork_of_a_handler_runs_nobody_elses_job(
     app: Redrive, url: str, tmp_path: Path, how: str
 ) -> None:
-    """F41: the copy of a slot, or of the event loop, ends; the result of the original counts."""
+    """The copy of a slot, or of the event loop, ends; the result of the original counts."""
     with crew(tmp_path, url, "--concurrency", "4") as made:
         for first in range(0, 60, 10):
             todo = {"number": first} | ({"deed": "fork"} if how == "fork" else {})
@@ -126,7 +125,7 @@ def _children_of(pid: int) -> list[str]:
 def test_a_job_that_a_leaked_thread_still_runs_is_tried_again_by_the_next_process(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F37: with one process too; it would wait for ever in the old one."""
+    """With one process too; it would wait for ever in the old one."""
     with crew(tmp_path, url, "--grace", "1s") as made:
         fill(app, "late", [{"number": 1}])
         until(lambda: number(app, "dead") == 1, WAIT)
@@ -138,7 +137,7 @@ def test_a_job_that_a_leaked_thread_still_runs_is_tried_again_by_the_next_proces
 def test_a_worker_that_a_handler_ruined_is_replaced(
     app: Redrive, url: str, tmp_path: Path, deed: str
 ) -> None:
-    """F41: it can open no descriptor, write no file, start no thread, tell no time, or is nowhere."""
+    """It can open no descriptor, write no file, start no thread, tell no time, or is nowhere."""
     with crew(tmp_path, url, "--watchdog", "3s") as made:
         first = only_worker(made)
         wait_for_heartbeat(app)
@@ -157,7 +156,7 @@ def wait_for_heartbeat(app: Redrive) -> None:
 def test_a_stopped_supervisor_does_not_take_its_own_silence_for_that_of_its_workers(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F41: as after a suspend of the machine."""
+    """As after a suspend of the machine."""
     with crew(tmp_path, url, "--watchdog", "5s") as made:
         first = only_worker(made)
         wait_for_heartbeat(app)
@@ -186,7 +185,7 @@ def started(made: Crew) -> list[int]:
 def test_what_handlers_started_ends_with_their_worker(
     app: Redrive, url: str, tmp_path: Path, handler: str, how: str
 ) -> None:
-    """F43: a fork, a program, a shell's background job, one without environment, a daemon."""
+    """A fork, a program, a shell's background job, one without environment, a daemon."""
     with crew(tmp_path, url, "--grace", "1s") as made:
         fill(app, handler, [{"number": 1, "deed": "family"}])
         wait_for(made, 1, "family", WAIT)
@@ -207,7 +206,7 @@ def test_what_handlers_started_ends_with_their_worker(
 def test_a_daemon_of_a_worker_that_lives_is_left_alone(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F43: and it is reaped when it ends: the supervisor is its parent by then."""
+    """And it is reaped when it ends: the supervisor is its parent by then."""
     with crew(tmp_path, url, "--processes", "2") as made:
         fill(app, "beside", [{"number": 1, "deed": "family"}])
         wait_for(made, 1, "family", WAIT)
@@ -230,7 +229,7 @@ DEAF = ["gil", "thread", "family"]
 def test_sigterm_ends_everything_whatever_handlers_do(
     app: Redrive, url: str, tmp_path: Path, deed: str
 ) -> None:
-    """F42: within the grace and a few seconds."""
+    """Within the grace and a few seconds."""
     with crew(tmp_path, url, "--grace", "2s", "--watchdog", "0s") as made:
         fill(app, "beside", [{"number": 1, "deed": deed}])
         wait_for(made, 1, "began", WAIT)
@@ -244,7 +243,7 @@ def test_sigterm_ends_everything_whatever_handlers_do(
 def test_a_thread_left_behind_does_not_keep_a_worker_that_is_to_be_replaced(
     app: Redrive, url: str, tmp_path: Path
 ) -> None:
-    """F37, F42: else its place stays empty."""
+    """Else its place stays empty."""
     with crew(tmp_path, url, "--grace", "1s") as made:
         first = only_worker(made)
         fill(app, "beside", [{"number": 1, "deed": "thread"}])
@@ -262,7 +261,7 @@ def test_a_thread_left_behind_does_not_keep_a_worker_that_is_to_be_replaced(
 def test_a_worker_whose_store_is_gone_is_replaced_until_the_right_file_is_back(
     tmp_path: Path, kind: str, fault: str
 ) -> None:
-    """F16, F17: it never makes an empty store where one was lost."""
+    """It never makes an empty store where one was lost."""
     url = url_of(kind, tmp_path)
     place, kept = tmp_path / Path(url.removeprefix("jsonl:")).name, tmp_path / "kept"
     kept.mkdir()
@@ -308,7 +307,7 @@ def remove(place: Path) -> None:
 
 
 def test_a_worker_whose_schema_is_gone_is_replaced_until_it_is_back(tmp_path: Path) -> None:
-    """F16: a server that does not answer is waited for; a schema that is gone is looked for anew."""
+    """A server that does not answer is waited for; a schema that is gone is looked for anew."""
     schema = pgkit.fresh_name()
     url = pgkit.url_of(schema)
     try:

@@ -1,4 +1,4 @@
-"""The worker inside a program: batches, slots, the loop, timeouts, shutdown (J3, J4, J5)."""
+"""The worker inside a program: batches, slots, the loop, timeouts, shutdown."""
 
 from __future__ import annotations
 
@@ -178,8 +178,6 @@ def test_skip_give_up_and_retry_later_mean_what_they_say(app: Redrive) -> None:
 def test_whatever_a_handler_raises_is_a_failure_of_its_job_only(
     app: Redrive, error: BaseException
 ) -> None:
-    """F38, J5."""
-
     @app.handler("odd", attempts=1)
     def odd() -> None:
         raise error
@@ -211,7 +209,7 @@ def test_an_async_handler_past_its_limit_is_ended(app: Redrive) -> None:
 def test_a_thread_that_ignores_its_limit_is_given_up_and_its_slot_replaced(
     app: Redrive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F37: its late result changes nothing."""
+    """Its late result changes nothing."""
     free, ended = threading.Event(), threading.Event()
 
     @app.handler("stuck", timeout=0.1, attempts=1, isolation="thread")
@@ -251,7 +249,7 @@ def test_after_some_lost_slots_the_worker_asks_to_be_replaced(app: Redrive) -> N
 
 
 def test_a_shutdown_lets_jobs_end_and_gives_back_what_was_not_begun(app: Redrive) -> None:
-    """F42, M5: nothing is spent for a job that never began."""
+    """Nothing is spent for a job that never began."""
     begun = Log()
 
     @app.handler("slow")

@@ -1,4 +1,4 @@
-"""add: jobs are kept whole, ids and keys are idempotent, a conflict stores nothing (M3, M8)."""
+"""add: jobs are kept whole, ids and keys are idempotent, a conflict stores nothing."""
 
 from __future__ import annotations
 
@@ -136,7 +136,6 @@ def test_the_lease_number_is_raised_to_the_last_ordinal_of_the_history(store: St
 
 
 def test_a_long_history_comes_whole_and_is_folded_by_the_next_attempt(store: Store) -> None:
-    """M4."""
     rows = tuple(make_attempt(make_job(), make_failure(), ordinal=n) for n in range(1, 31))
     add(store, make_job("a", history=rows, folded=3))
     assert (get(store, "a").history, get(store, "a").folded) == (rows, 3)
@@ -175,7 +174,7 @@ def test_an_id_twice_in_one_call_is_one_job(store: Store) -> None:
 def test_the_same_key_and_an_equal_payload_is_the_same_job(
     store: Store, first: str, again: str
 ) -> None:
-    """M8: equal as JSON, not letter for letter."""
+    """Equal as JSON, not letter for letter."""
     add_one(store, "a", key="k", payload=first)
     (found_,) = store.add([make_job("b", key="k", payload=again)])
     assert (found_.id, found_.is_new, found_.payload) == ("a", False, first)
@@ -229,7 +228,7 @@ def test_a_key_counts_within_one_call_too(store: Store) -> None:
 
 
 def test_after_an_edit_the_key_still_stands_for_what_was_submitted(store: Store) -> None:
-    """M8: the caller repeats what it sent; it knows nothing of the edit."""
+    """The caller repeats what it sent; it knows nothing of the edit."""
     add_one(store, "a", key="k", payload='{"x":1}')
     store.amend("a", '{"x":2}', make_action("edit"), expected=0)
     (same,) = store.add([make_job("b", key="k", payload='{"x":1}')])
@@ -250,7 +249,6 @@ def test_jobs_without_a_key_are_never_the_same(store: Store) -> None:
 
 @pytest.mark.parametrize("key", ["a", "A", "order:7/x", "'; DROP TABLE jobs; --", "%_*", "x" * 255])
 def test_keys_are_compared_letter_for_letter(store: Store, key: str) -> None:
-    """F79."""
     add_one(store, "1", key=key)
     assert add_one(store, "2", key=key).id == "1"
     assert add_one(store, "3", key=key[:-1] + "~", payload='{"x":1}').is_new
@@ -271,7 +269,7 @@ def test_a_store_that_cannot_join_a_transaction_says_so(store: Store) -> None:
 
 
 def test_eight_threads_with_one_key_make_one_job(store: Store) -> None:
-    """M8: also from many at once."""
+    """Also from many at once."""
     with ThreadPoolExecutor(8) as pool:
         jobs = list(pool.map(lambda n: add_one(store, f"j{n}", key="k"), range(32)))
     assert len({job.id for job in jobs}) == 1

@@ -1,4 +1,4 @@
-"""amend: another payload, if nobody else was faster; the first one is kept (M8)."""
+"""amend: another payload, if nobody else was faster; the first one is kept."""
 
 from __future__ import annotations
 

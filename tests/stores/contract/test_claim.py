@@ -1,4 +1,4 @@
-"""claim: what is due, in order, once, and nothing that is paused, unknown or suspect (M5, J8)."""
+"""claim: what is due, in order, once, and nothing that is paused, unknown or suspect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from stores.contract.verbs import (
 
 
 def test_a_claim_leases_the_job_and_counts_the_attempt(store: Store, clock: ManualClock) -> None:
-    """M5: counted before the handler starts."""
+    """Counted before the handler starts."""
     added = add_one(store, "a", payload='{"x":1}')
     clock.advance(3)
     claimed = claim_one(store, holder="w7")
@@ -103,7 +103,6 @@ def test_never_more_than_the_limit(store: Store, limit: int) -> None:
 
 
 def test_only_known_handlers_are_claimed(store: Store) -> None:
-    """J8."""
     add(store, make_job("1", handler="mail"), make_job("2", handler="mail2"), make_job("3"))
     assert ids(claim(store, "mail2", "other")) == ["2"]
     assert store.claim([], limit=5, holder="w", lease_for=5) == []
@@ -132,7 +131,7 @@ def test_only_pending_jobs_are_claimed(store: Store, state: State) -> None:
 
 
 def test_a_job_that_crashed_is_left_out_unless_suspects_are_asked_for(store: Store) -> None:
-    """M5: it must run alone."""
+    """It must run alone."""
     add(store, make_job("bad"), make_job("good"))
     bad = claim_one(store, only=["bad"])
     fail(store, bad, "crash")
@@ -148,7 +147,7 @@ def test_asking_for_suspects_gives_suspects_only(store: Store) -> None:
 
 
 def test_suspects_are_given_one_after_the_other(store: Store, clock: ManualClock) -> None:
-    """M5: one that kills every process takes no other suspect with it, time and again."""
+    """One that kills every process takes no other suspect with it, time and again."""
     add(store, *(make_job(name, crashes=1) for name in "abcd"), make_job("good"))
     first = claim_one(store, suspects=True, limit=1)
     assert claim(store, suspects=True, holder="w2") == []
@@ -180,7 +179,7 @@ def test_a_clock_that_was_set_back_keeps_no_suspect_waiting(
 
 
 def test_a_fresh_life_is_no_suspect(store: Store) -> None:
-    """M6: crashes start at 0 again."""
+    """Crashes start at 0 again."""
     bring_to(store, State.DEAD, "a", crashes=0)
     move(store, "retry", "a")
     fail(store, claim_one(store), "crash")
@@ -227,7 +226,6 @@ def test_a_pause_of_a_lane_does_not_bind_the_handler_of_the_same_name(store: Sto
 
 
 def test_leased_jobs_of_a_paused_lane_finish_and_none_is_claimed(store: Store) -> None:
-    """F63."""
     add(store, make_job("1"), make_job("2"))
     taken = claim_one(store)
     store.note(PAUSE + "mail", "x")
@@ -252,7 +250,7 @@ def test_ignore_waits_takes_pending_jobs_whatever_their_due_time_and_pauses(
 
 
 def test_past_pauses_takes_due_jobs_of_a_paused_lane_and_no_others(store: Store) -> None:
-    """J9: how a probe goes through."""
+    """How a probe goes through."""
     add(store, make_job("1", lane="red"), make_job("2", lane="red", due=START + 60))
     store.note(PAUSE + "red", "x")
     assert claim(store, lanes=["red"]) == []
@@ -315,7 +313,7 @@ def test_eight_threads_claim_every_job_once(store: Store) -> None:
 
 @pytest.mark.needs("shared")
 def test_eight_threads_over_three_store_objects_claim_every_job_once(place: Place) -> None:
-    """F18: as different processes would."""
+    """As different processes would."""
     stores = [place.open() for _ in range(3)]
     add(stores[0], *(make_job() for _ in range(60)))
     race_for_all(stores, 60)

@@ -1,4 +1,4 @@
-"""Time: the store's clock says what is due, and when a lease ends (F53, F56, F57)."""
+"""Time: the store's clock says what is due, and when a lease ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_store_tells_its_wall_time(store: Store, clock: ManualClock) -> None
 def test_a_clock_that_is_set_forwards_may_end_a_lease_but_not_the_claim(
     store: Store, clock: ManualClock, jump: float
 ) -> None:
-    """F53: its holder keeps the job unless somebody seizes it first."""
+    """Its holder keeps the job unless somebody seizes it first."""
     add(store, make_job("a"), make_job("b"))
     held, seized = claim(store, lease_for=60)
     clock.jump(jump)
@@ -40,7 +40,6 @@ def test_a_clock_that_is_set_forwards_may_end_a_lease_but_not_the_claim(
 def test_a_job_runs_at_most_once_whatever_the_wall_clock_does(
     store: Store, clock: ManualClock, jump: float
 ) -> None:
-    """F53."""
     add(store, *(make_job(f"j{n}", due=START + n) for n in range(5)))
     taken = claim(store, limit=2)
     clock.jump(jump)
@@ -65,7 +64,7 @@ def test_after_the_clock_was_set_back_a_delay_counts_from_the_new_time(
 
 
 def test_a_suspended_machine_loses_its_leases_once(store: Store, clock: ManualClock) -> None:
-    """F56: the clock runs on while the machine sleeps."""
+    """The clock runs on while the machine sleeps."""
     add_one(store, "a")
     late = claim_one(store, lease_for=60)
     clock.advance(8 * HOUR)
@@ -77,7 +76,6 @@ def test_a_suspended_machine_loses_its_leases_once(store: Store, clock: ManualCl
 
 @pytest.mark.parametrize("due", [0.0, 1.0, YEAR_9999])
 def test_due_times_from_1970_to_9999_are_kept_and_obeyed(place: Place, due: float) -> None:
-    """F57."""
     store = place.open()
     add_one(store, "a", due=due)
     if place.kind.persistent:

@@ -1,4 +1,4 @@
-"""counts and groups: exact, by state, lane and category, and by cause (C2)."""
+"""counts and groups: exact, by state, lane and category, and by cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lane_curve, group_curve, fold: what happened in each lane and group, minute by minute, hour by hour (F117)."""
+"""lane_curve, group_curve, fold: what happened in each lane and group, minute by minute, hour by hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fence: a late worker changes nothing, whatever happened meanwhile (M7, F44, F45, F62)."""
+"""The fence: a late worker changes nothing, whatever happened meanwhile."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_sweeper_whose_own_lease_ended_is_fenced_off_too(
 def test_a_worker_that_slept_through_a_redrive_changes_nothing(
     store: Store, clock: ManualClock
 ) -> None:
-    """F44: its lease ended, the job died, was driven again and runs elsewhere, attempt 1 again."""
+    """Its lease ended, the job died, was driven again and runs elsewhere, attempt 1 again."""
     add_one(store, "a")
     late = claim_one(store, lease_for=60, holder="w1")
     clock.advance(61)
@@ -173,7 +173,7 @@ def test_a_worker_from_before_a_restored_backup_changes_nothing(place: Place) ->
 
 @pytest.mark.parametrize("verb", ["resolve", "discard"])
 def test_a_job_closed_while_it_ran_stays_closed(store: Store, verb: str) -> None:
-    """F62: one winner; the other sees the true state."""
+    """One winner; the other sees the true state."""
     add_one(store, "a")
     taken = claim_one(store)
     moved = move(store, verb, "a")  # type: ignore[arg-type]

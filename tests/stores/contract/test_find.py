@@ -1,4 +1,4 @@
-"""get and find: every filter, both orders, pages that stay stable (F90)."""
+"""get and find: every filter, both orders, pages that stay stable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals arrive in the middle of every call to the system: no byte twice, none missing (F13)."""
+"""Signals arrive in the middle of every call to the system: no byte twice, none missing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ print(json.dumps(heard[0]))
 
 @pytest.mark.needs("files")
 def test_calls_that_are_interrupted_all_the_time_lose_and_repeat_nothing(place: Place) -> None:
-    """F13."""
     command = [sys.executable, "-c", PROGRAM, str(TESTS), str(place.directory), place.kind.name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr

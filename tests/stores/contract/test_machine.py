@@ -28,7 +28,7 @@ SETTINGS = settings(
 
 @pytest.mark.timeout(300)
 def test_every_store_lives_as_the_model_says(kind: Kind) -> None:
-    """T1, M2, M5, M6, M7: no job lost, one live lease, one record an ended claim, only TRANSITIONS."""
+    """No job lost, one live lease, one record an ended claim, only TRANSITIONS."""
     lives = settings(SETTINGS, max_examples=LIVES[kind.name])
     run_state_machine_as_test(machine_for(kind), settings=lives)
 

@@ -1,4 +1,4 @@
-"""move: a person's deed on exactly these jobs, each once, with the act (M1, M2, M6, F61)."""
+"""move: a person's deed on exactly these jobs, each once, with the act."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TABLE: dict[Verb, dict[State, State | None]] = {
 def test_each_verb_in_each_state_moves_or_skips_with_the_reason(
     store: Store, clock: ManualClock, verb: Verb, before: State
 ) -> None:
-    """M2: nothing else can be written."""
+    """Nothing else can be written."""
     job = bring_to(store, before, "a")
     clock.advance(5)
     moved = move(store, verb, "a")
@@ -66,7 +66,6 @@ def test_each_verb_in_each_state_moves_or_skips_with_the_reason(
 def test_a_retry_starts_a_fresh_life_and_keeps_id_history_and_lease_number(
     store: Store, clock: ManualClock, before: State
 ) -> None:
-    """M6."""
     was = bring_to(store, before, "b", redrives=2, crashes=2, spent={"crash": 2})
     clock.advance(60)
     (job,) = move(store, "retry", "b").done
@@ -80,7 +79,6 @@ def test_a_retry_starts_a_fresh_life_and_keeps_id_history_and_lease_number(
 def test_a_retry_of_a_pending_job_makes_it_due_and_spends_the_same_budget(
     store: Store, clock: ManualClock
 ) -> None:
-    """M6."""
     add_one(store, "a", since=START - 5)
     before = fail(store, claim_one(store), delay=1000)
     clock.advance(10)
@@ -106,7 +104,6 @@ def test_closing_keeps_who_why_when_and_what_it_was_dead_of(
 
 
 def test_reopening_gives_back_the_reason_it_had(store: Store) -> None:
-    """M1."""
     bring_to(store, D, "a")
     bring_to(store, P, "b")
     for verb in ("resolve", "reopen"):
@@ -193,7 +190,7 @@ def test_delays_belong_to_their_job_also_when_others_are_skipped(
 
 
 def test_driving_the_same_jobs_twice_drives_each_once(store: Store) -> None:
-    """F61: two operators, one selection."""
+    """Two operators, one selection."""
     names = [f"j{n}" for n in range(30)]
     for name in names:
         bring_to(store, D, name)
@@ -237,7 +234,6 @@ def test_a_big_selection_moves_as_one(store: Store) -> None:
 
 @pytest.mark.needs("shared")
 def test_two_operators_at_two_store_objects_drive_each_job_once(place: Place) -> None:
-    """F61."""
     one, two = place.open(), place.open()
     bring_to(one, D, "a")
     move(one, "retry", "a")

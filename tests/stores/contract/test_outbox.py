@@ -1,4 +1,4 @@
-"""The outbox: each change that somebody subscribed to, in order per job, at least once (F118)."""
+"""The outbox: each change that somebody subscribed to, in order per job, at least once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many processes, many threads, one store: nothing lost, nothing run twice, one job a key (F18, T1)."""
+"""Many processes, many threads, one store: nothing lost, nothing run twice, one job a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""purge: finished jobs, strictly older, by handler, never what still has to run (J7)."""
+"""purge: finished jobs, strictly older, by handler, never what still has to run."""
 
 from __future__ import annotations
 

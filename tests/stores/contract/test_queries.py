@@ -1,4 +1,4 @@
-"""Any query, put together at random, finds what a plain look at every job would find (T1, C2)."""
+"""Any query, put together at random, finds what a plain look at every job would find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""renew: leases grow from now, and only for those who still hold them (M7)."""
+"""renew: leases grow from now, and only for those who still hold them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,6 @@ def test_a_seized_claim_is_no_longer_ours(store: Store, clock: ManualClock) -> N
 
 
 def test_number_and_holder_must_both_match(store: Store) -> None:
-    """M7."""
     add_one(store, "a")
     taken = claim_one(store, holder="w1")
     before = everything(store)

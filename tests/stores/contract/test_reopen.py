@@ -1,4 +1,4 @@
-"""Closing and opening: everything that was acknowledged is still there, and equal (T5, F1)."""
+"""Closing and opening: everything that was acknowledged is still there, and equal."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_second_store_object_sees_everything(place: Place) -> None:
 
 @pytest.mark.needs("persistent")
 def test_everything_is_there_when_nobody_closed(place: Place) -> None:
-    """F1: as after kill -9; the old store object is still open and says nothing any more."""
+    """As after kill -9; the old store object is still open and says nothing any more."""
     store = place.open()
     live(store, place)
     before = everything(store)

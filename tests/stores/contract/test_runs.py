@@ -1,4 +1,4 @@
-"""C3: a run's jobs wait for it under one tag, are let go by it alone, and are counted by tag."""
+"""A run's jobs wait for it under one tag, are let go by it alone, and are counted by tag."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_enlisting_changes_nothing_but_the_tag(
 
 
 def test_a_job_waits_for_one_run_only(store: Store) -> None:
-    """F61: two operators, one selection: the second finds it taken."""
+    """Two operators, one selection: the second finds it taken."""
     bring_to(store, D, "a")
     move(store, "enlist", "a", run=-4)
     ((_, why),) = move(store, "enlist", "a", run=-5).skipped

@@ -1,4 +1,4 @@
-"""seize: running jobs whose lease ended, or all of one holder; nothing is counted (M5, F47)."""
+"""seize: running jobs whose lease ended, or all of one holder; nothing is counted."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_paused_lanes_and_unknown_handlers_are_swept_too(store: Store, clock: Ma
 
 
 def test_sweeping_goes_past_the_limit_to_the_last_one(store: Store, clock: ManualClock) -> None:
-    """F47: the first page must not come again and again."""
+    """The first page must not come again and again."""
     add(store, *(make_job() for _ in range(25)))
     taken = claim(store, limit=25, lease_for=5)
     clock.advance(6)

@@ -1,4 +1,4 @@
-"""settle: attempt, counters and state in one step, each verdict, batches, groups (M4, M5)."""
+"""settle: attempt, counters and state in one step, each verdict, batches, groups."""
 
 from __future__ import annotations
 
@@ -88,7 +88,6 @@ def test_a_retry_waits_its_delay_and_keeps_what_was_spent(store: Store, clock: M
 def test_a_released_claim_spends_nothing_and_keeps_its_due_time(
     store: Store, clock: ManualClock
 ) -> None:
-    """M5."""
     added = add_one(store, "a")
     clock.advance(7)
     job = settle(store, claim_one(store), Return())
@@ -125,7 +124,6 @@ def test_every_category_is_counted_by_its_name(store: Store, category: Category)
 def test_the_attempts_are_kept_oldest_first_with_all_they_say(
     store: Store, clock: ManualClock
 ) -> None:
-    """M4."""
     add_one(store, "a")
     expected = []
     for n, category in enumerate(("transient", "crash", "timeout")):
@@ -151,7 +149,6 @@ def test_the_attempts_are_kept_oldest_first_with_all_they_say(
 
 @pytest.mark.parametrize("end", [DONE, DEAD, Retry(0)], ids=["done", "dead", "retry"])
 def test_a_long_history_is_folded_in_the_middle_and_says_so(store: Store, end: Verdict) -> None:
-    """M4."""
     add_one(store, "a")
     for _ in range(KEEP_FIRST + KEEP_LAST + 6):
         fail(store, claim_one(store))
@@ -166,7 +163,7 @@ def test_a_long_history_is_folded_in_the_middle_and_says_so(store: Store, end: V
 
 
 def test_history_goes_on_over_lives(store: Store) -> None:
-    """M6: a retry by a person keeps the whole history."""
+    """A retry by a person keeps the whole history."""
     add_one(store, "a")
     fail(store, claim_one(store))
     settle(store, claim_one(store), DEAD, make_failure())
@@ -177,7 +174,6 @@ def test_history_goes_on_over_lives(store: Store) -> None:
 
 
 def test_the_first_failure_time_is_never_rewritten(store: Store, clock: ManualClock) -> None:
-    """M3."""
     add_one(store, "a")
     fail(store, claim_one(store))
     first = clock.now()

@@ -1,4 +1,4 @@
-"""Stores keep text exactly as they are given it, and never take it for anything else (M9, F70-F80)."""
+"""Stores keep text exactly as they are given it, and never take it for anything else."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 @pytest.mark.needs("persistent")
 def test_any_text_survives_closing_and_opening(place: Place) -> None:
-    """F76: what some would take for the end of a line is only a letter here."""
+    """What some would take for the end of a line is only a letter here."""
     seen: dict[str, dict[str, str]] = {}
 
     @settings(max_examples=60)
@@ -114,7 +114,7 @@ ODD_NAMES = [
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=ascii)
 def test_names_are_only_text(store: Store, name: str) -> None:
-    """F80: names are checked above; here none may become a path, a pattern or a statement."""
+    """Names are checked above; here none may become a path, a pattern or a statement."""
     add_one(store, "a", handler=name, lane=name, tags=(name,))
     add_one(store, "b", handler="other")
     assert store.note(f"pause:{name}", "x") is not None

@@ -136,6 +136,32 @@ def test_two_requests_at_once_take_the_jobs_once(bench: Bench) -> None:
         assert all(done["matched"] == 20 for done in answers)
 
 
+def test_what_changes_between_the_second_look_and_the_write_stays_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = plans.plan
+    for verb in ("resolve", "discard", "purge", "retry"):
+        one, _ = bench.die(1, 2)
+        plan = bench.desk.plan(verb, "state:dead")  # type: ignore[arg-type]
+        bench.clock.advance(1)
+
+        def edited(*targets: object, one: str = one, **more: object) -> plans.Plan:
+            found = look(*targets, **more)  # type: ignore[arg-type]
+            bench.clock.advance(1)
+            bench.desk.edit(one, '{"n":7}')
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(plans, "plan", edited)
+            done = bench.carry_out(plan)
+        assert (done["done"], done["skipped"]["total"]) == (1, 1), verb
+        assert next(iter(done["skipped"]["reasons"])).startswith("changed since the plan was made")
+        job = bench.store.get(one)
+        assert job is not None
+        assert (job.state, job.run) == ("dead", None)
+        bench.desk.resolve(one)
+
+
 def test_ages_are_reckoned_from_the_plan(bench: Bench) -> None:
     bench.die(1)
     bench.clock.advance(3600)

@@ -12,7 +12,7 @@ from redrive.desk.search import Target, job_id, read
 from redrive.desk.selectors import Filters
 from redrive.errors import BadPayload, JobNotFound, UsageError
 from redrive.jobs import checks
-from redrive.jobs.job import TERMINAL, Job
+from redrive.jobs.job import TERMINAL, Job, State
 from redrive.jobs.transitions import amend_changes
 from redrive.payloads import editing, masked_jobs, strict_json
 from redrive.payloads.masked_jobs import seen
@@ -142,30 +142,41 @@ class Jobs:
         ids: Sequence[str],
         *,
         asked: str = "",
+        since: float = 0.0,
         reason: str = "",
         actor: str | None = None,
     ) -> Moved:
-        """Move exactly the jobs of a frozen set; `asked` is how they were asked for."""
+        """Move exactly the jobs of a frozen set that are unchanged since a time (0 is any).
+
+        `asked` is how they were asked for.
+        """
         from redrive.events import EVENT_OF, Event  # noqa: PLC0415 - a desk that only reads needs none
 
         check_reason(checks.choice(verb, "verb", EVENT_OF), reason)
         ids, store = checks.texts(ids, "ids"), self._backend.store
         secrets = search.secrets_in(store, ids) if reason else ()
         action = self._log.action(verb, asked, reason, actor, secrets)
-        moved = store.move(ids, verb, action)
+        moved = store.move(ids, verb, replace(action, at=since))
         for job in moved.done:
             self._backend.bus.emit(Event(EVENT_OF[verb], job, detail=action.reason))
         return moved._replace(done=list(map(seen, moved.done)))
 
     def purge(
-        self, ids: Sequence[str], *, target: str = "", reason: str = "", actor: str | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        target: str = "",
+        since: float = 0.0,
+        reason: str = "",
+        actor: str | None = None,
     ) -> int:
-        """Remove exactly these jobs for good, those of them that are finished; return how many."""
+        """Remove those of these jobs that are finished, and unchanged since a time; return how many."""
         store, removed, ids = self._backend.store, 0, checks.texts(ids, "ids")
         try:
             for start in range(0, len(ids), _PURGED_AT_ONCE):
                 some = frozenset(ids[start : start + _PURGED_AT_ONCE])
-                rules = [PurgeRule(state=state, older_than=-inf, ids=some) for state in TERMINAL]
+                rule = PurgeRule(state=State.DEAD, older_than=-inf, ids=some, since=since)
+                rules = [replace(rule, state=state) for state in TERMINAL]
                 removed += len(store.purge(rules, limit=len(some)))
         finally:
             if removed:

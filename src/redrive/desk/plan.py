@@ -24,6 +24,7 @@ from redrive.errors import JobNotFound, Refused, StoreReadOnly, UsageError
 from redrive.jobs import checks, transitions
 from redrive.jobs.clock import iso
 from redrive.jobs.job import Job, State
+from redrive.jobs.transitions import CHANGED, SLACK, is_changed
 from redrive.payloads.masking import mask_text
 from redrive.runs import run_records
 from redrive.runs.run_records import Run, Spec
@@ -39,9 +40,7 @@ LISTED = 100  # how many of the jobs that are left out are named; all are counte
 AT_ONCE = 10_000  # how many jobs one write changes, and how many that changed are examined
 SAMPLES = 5
 MISSING = "there is no such job"
-_CHANGED = "changed since the plan was made"
 _MARK = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?):([0-9]{1,15})")
-_SLACK = 1.0  # seconds by which clocks may differ, and a store may find more jobs than an age means
 _NOW = 0.1  # seconds that a worker may need to store the end of an attempt
 _PAGE = 1000
 
@@ -147,15 +146,15 @@ def plan(
     asked = mask_text(selection.asked)
     at = None if as_of is None else _read_mark(as_of, desk.store.now())[0]
     looked = _look(desk.store) if at is None else at
-    found, soon = Plan(verb, asked, selection, looked), desk.store.now() + _SLACK
+    found, now = Plan(verb, asked, selection, looked), desk.store.now()
     live = set(run_records.book(desk.store)[1])
     as_run = verb == "retry" and (as_run or len(selection.ids) != 1)
     for job in _meant(desk.store, selection, usual, looked):
         if isinstance(job, str):
             found.left.append((job, MISSING))
-        elif at is not None and at < job.updated < soon:  # later: of a clock that was set back
+        elif at is not None and is_changed(job.updated, at, now):
             if selection.ids:
-                found.left.append((job.id, f"{_CHANGED}, now {job.state}"))
+                found.left.append((job.id, f"{CHANGED}, now {job.state}"))
         elif abs(job.run or 0) in live and (
             as_run or (verb == "purge" and job.state is not State.COMPLETED)
         ):
@@ -170,7 +169,7 @@ def plan(
             found.handlers[job.handler] += 1
             found.lanes.add(job.lane)
             found.oldest = job.updated if found.oldest is None else min(found.oldest, job.updated)
-            if found.at < job.updated < soon:  # between the clock's reading and the look
+            if is_changed(job.updated, found.at, now):  # between the clock's reading and the look
                 found.at = job.updated
     if found.left and not found.ids and all(why == MISSING for _, why in found.left):
         raise JobNotFound(no_job(found.left[0][0]))
@@ -235,6 +234,7 @@ def _start(desk: Desk, found: Plan, left: Left, order: Order) -> Run | None:
             left,
             order.get("spec") or Spec(),
             asked=found.asked,
+            since=found.at,
             name=order.get("name", ""),
             reason=order.get("reason", ""),
             actor=order.get("actor"),
@@ -250,12 +250,14 @@ def _move(desk: Desk, found: Plan, left: Left, order: Order) -> int:
     reason, actor = order.get("reason", ""), order.get("actor")
     asked, done = found.asked, 0
     if found.verb == "purge":
-        done = desk.jobs.purge(found.ids, target=asked, reason=reason, actor=actor)
-        left += [("", _CHANGED)] * (len(found.ids) - done)
+        done = desk.jobs.purge(found.ids, target=asked, since=found.at, reason=reason, actor=actor)
+        left += [("", CHANGED)] * (len(found.ids) - done)
         return done
     for start in range(0, len(found.ids), AT_ONCE):
         ids = found.ids[start : start + AT_ONCE]
-        moved = desk.jobs.move(found.verb, ids, asked=asked, reason=reason, actor=actor)
+        moved = desk.jobs.move(
+            found.verb, ids, asked=asked, since=found.at, reason=reason, actor=actor
+        )
         left += moved.skipped
         done += len(moved.done)
     for group in found.whole_groups if done else ():
@@ -292,7 +294,7 @@ def _read_mark(as_of: str, now: float) -> tuple[float, int]:
     match = _MARK.fullmatch(checks.text(as_of, "as_of"))
     if match is None:
         raise UsageError(f"as_of must be the mark that a plan answered with; found {as_of!r:.80}")
-    if float(match[1]) > now + _SLACK:
+    if float(match[1]) > now + SLACK:
         raise Refused("the clock was set back since the plan was made; make the plan again")
     return float(match[1]), int(match[2])
 
@@ -305,10 +307,10 @@ def _meant(
     older, newer = -inf, inf
     if query.older_than is not None:
         older = query.older_than
-        query = replace(query, older_than=max(0.0, older + passed - _SLACK))
+        query = replace(query, older_than=max(0.0, older + passed - SLACK))
     if query.newer_than is not None:
         newer = query.newer_than
-        query = replace(query, newer_than=newer + passed + _SLACK)
+        query = replace(query, newer_than=newer + passed + SLACK)
     for job in search.meant(store, replace(selection, query=query), usual):
         if isinstance(job, str) or older <= at - job.updated <= newer:
             yield job
@@ -337,17 +339,17 @@ def _changed(desk: Desk, found: Plan, planned: int) -> Left:
         return []
     query = found.selection.usual(USUAL[found.verb]).query
     states, passed = query.states, desk.store.now() - found.at
-    query = replace(query, states=frozenset(), newer_than=passed + _SLACK, older_than=None)
+    query = replace(query, states=frozenset(), newer_than=passed + SLACK, older_than=None)
     known = {*found.ids, *(job_id for job_id, _ in found.left)}
     since = search.each(desk.store, replace(found.selection, query=query))
     ids = [job.id for job in islice(since, AT_ONCE) if job.updated >= found.at]
     changed = [
-        (job.id, f"{_CHANGED}, now {job.state}")
+        (job.id, f"{CHANGED}, now {job.state}")
         for start in range(0, len(ids), _PAGE)
         for job in desk.jobs.with_history(ids[start : start + _PAGE])
         if job.id not in known and _was_in(job, states, found.at)
     ][:missing]
-    return [*changed, *[("", _CHANGED)] * (missing - len(changed))]
+    return [*changed, *[("", CHANGED)] * (missing - len(changed))]
 
 
 def _was_in(job: Job, states: frozenset[State], at: float) -> bool:

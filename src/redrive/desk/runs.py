@@ -80,13 +80,14 @@ class Runs:
         spec: Spec,
         *,
         asked: str,
+        since: float = 0.0,
         name: str = "",
         reason: str = "",
         actor: str | None = None,
     ) -> Run:
         """Freeze exactly these jobs as a run; those that cannot be taken are added to the skipped ones.
 
-        Refused if none of them can be taken. Until it returns no job is released.
+        So are those that changed after `since`. Refused if none of them can be taken. Until it returns no job is released.
         """
         from redrive.runs import driver  # noqa: PLC0415 - a command that only reads needs none
 
@@ -100,7 +101,7 @@ class Runs:
         run = Run(
             number=number, by=action.actor, asked=asked, name=name, reason=reason, created=now
         )
-        run = driver.freeze(store, replace(run, spec=spec), ids, skipped)
+        run = driver.freeze(store, replace(run, spec=spec), ids, skipped, since=since)
         detail = {"run": run.id}
         skipped_jobs = sum(run.skipped.values())
         store.record(replace(action, done=run.total, skipped=skipped_jobs, detail=detail))

@@ -334,7 +334,7 @@ class Action:
 
     number: int = 0
     at: float = 0.0
-    """The store sets the number and the time."""
+    """The store sets the number and the time; given to `move`, it takes only jobs unchanged since."""
     actor: str
     verb: str
     target: str = ""

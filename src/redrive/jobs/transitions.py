@@ -50,6 +50,10 @@ KEEP_FIRST, KEEP_LAST = 5, 20
 MOST_KEPT = KEEP_FIRST + KEEP_LAST
 KEEP_ACTIONS = 20
 
+CHANGED = "changed since the plan was made"
+SLACK = 1.0
+"""Seconds by which clocks may differ."""
+
 T = TypeVar("T")
 
 
@@ -240,6 +244,11 @@ def action_changes(
         case _:
             assert_never(verb)
     return changes if tag == job.run else {**changes, "run": tag}
+
+
+def is_changed(updated: float, since: float, now: float) -> bool:
+    """Return True if a job changed after a time; what seems to be of the future is of a clock set back."""
+    return since < updated < now + SLACK
 
 
 def _enlisted(job: Job, run: int) -> int | None:

@@ -123,7 +123,9 @@ class Driver:
         return done
 
 
-def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str]]) -> Run:
+def freeze(
+    store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str]], *, since: float = 0.0
+) -> Run:
     """Tag the jobs of a run and start it; each step shows that its maker is alive.
 
     Refused if none of them can be taken, or if it was cancelled meanwhile.
@@ -131,7 +133,7 @@ def freeze(store: Store, run: Run, ids: Sequence[str], left: list[tuple[str, str
     version = save(store, replace(run, touched=store.now()), 0, durable=True) or 0
     groups: set[int] = set()
     for at in range(0, len(ids), CHUNK):
-        action = Action(actor=run.by, verb="enlist", target=run.id)
+        action = Action(actor=run.by, verb="enlist", target=run.id, at=since)
         moved = store.move(ids[at : at + CHUNK], "enlist", action, run=-run.number)
         left += moved.skipped
         groups.update(job.group for job in moved.done if job.group is not None)

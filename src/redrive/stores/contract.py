@@ -178,6 +178,8 @@ class PurgeRule:
     """Only these handlers (None is every one), but not those."""
     ids: frozenset[str] | None = None
     """Only these jobs; None is every one."""
+    since: float | None = None
+    """With `ids`: only those that have not changed since this time."""
     was_dead: bool | None = None
     """True: only jobs that have been dead letters; False: only others; None: both."""
 
@@ -302,7 +304,8 @@ class Store(GroupVerbs, NoteVerbs, OutboxVerbs, Reports, ABC):
     ) -> Moved:
         """Apply an action to exactly these jobs, each once, and record it with them.
 
-        Jobs whose state does not allow it are skipped with the reason. `delays` (one a job) are
+        Jobs whose state does not allow it, or that changed after the action's `at` (0 is any time), are
+        skipped with the reason. `delays` (one a job) are
         seconds until each retried job is due.
 
         A run tags its jobs: "enlist" with `run=-12` makes them wait for run 12, a retry with

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from redrive.errors import JobNotFound, Refused, StoreDamaged
 from redrive.jobs.job import Action, Job
-from redrive.jobs.transitions import Changed, Verb, action_changes, changed, with_action
+from redrive.jobs.transitions import (
+    CHANGED,
+    Changed,
+    Verb,
+    action_changes,
+    changed,
+    is_changed,
+    with_action,
+)
 
 Skipped = list[tuple[str, str]]
 """Ids of jobs that were left as they are, and why."""
@@ -34,6 +42,8 @@ def apply_to(
     for one in dict.fromkeys(ids):
         try:
             job = load(one)
+            if action.at and is_changed(job.updated, action.at, now):
+                raise Refused(f"{CHANGED}, now {job.state}")
             changes = action_changes(
                 job,
                 verb,

@@ -14,6 +14,7 @@ from redrive.jobs.transitions import (
     amend_changes,
     changed,
     claim_all,
+    is_changed,
     seized,
     settle_all,
     with_action,
@@ -319,4 +320,5 @@ def _is_over(entry: Entry, rule: PurgeRule, now: float) -> bool:
         and rule.is_for(entry.queue.handler)
         and rule.was_dead in {None, entry.died is not None}
         and (rule.ids is None or entry.id in rule.ids)
+        and (not rule.since or not is_changed(entry.updated, rule.since, now))
     )

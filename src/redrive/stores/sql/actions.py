@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from redrive.jobs.job import TERMINAL, Action, Job, State
-from redrive.jobs.transitions import Changed, Verb, amend_changes, changed, with_action
+from redrive.jobs.transitions import Changed, Verb, amend_changes, changed, is_changed, with_action
 from redrive.stores.contract import Moved, PurgeRule
 from redrive.stores.moving import apply_to
 from redrive.stores.refusals import no_job
@@ -129,13 +129,15 @@ class SqlActions(SqlOutbox):
 
     def _over(self, tx: Tx, rule: PurgeRule, limit: int) -> Iterator[tuple[int, tuple[str, State]]]:
         """Return the numbers of jobs that a rule removes."""
-        before = tx.now() - rule.older_than
+        now = tx.now()
+        before = now - rule.older_than
         if rule.ids is not None:
             rows = tx.all("to_change", (tx.array(rule.ids),))
             for job in readable_rows(rows, self._job_of):
                 is_old = job.state is rule.state and job.updated < before
                 if (
                     is_old
+                    and not (rule.since and is_changed(job.updated, rule.since, now))
                     and rule.is_for(job.handler)
                     and rule.was_dead in {None, job.died_at is not None}
                 ):

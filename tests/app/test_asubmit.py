@@ -218,19 +218,6 @@ def test_whoever_has_an_answer_has_a_job_whatever_is_cancelled_around_it(
     assert len(stored) == len(set(stored))
 
 
-def test_loops_on_several_threads_do_not_meet(app: Redrive, note: Handler[[int], None]) -> None:
-    async def program(start: int) -> None:
-        for n in range(start, start + 50, 10):
-            await asyncio.gather(*(note.asubmit(m) for m in range(n, n + 10)))
-
-    threads = [threading.Thread(target=asyncio.run, args=[program(i * 50)]) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert numbers(app) == list(range(200))
-
-
 def in_child(work: Callable[[], object]) -> int:
     """Do something in a forked child; gives its exit code."""
     child = os.fork()

@@ -2,48 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import redrive.attempts.executions
 import redrive.classify
-from redrive import Failure, Redrive, fallback, when
+from redrive import Failure, Redrive, fallback
 from redrive.classify import classify
 
 SECRET = "hunter2canary"
-
-
-def homeless() -> type[Exception]:
-    """Make a class without a module, as code does that another program runs."""
-    namespace: dict[str, Any] = {}
-    exec('A = type("A", (Exception,), {})', namespace)
-    made: type[Exception] = namespace["A"]
-    with pytest.raises(AttributeError):
-        _ = made.__module__
-    return made
-
-
-def test_a_class_without_a_module_is_an_error_like_others() -> None:
-    failure = classify(homeless()("lost"))
-    assert (failure.category, failure.type, failure.message) == ("unknown", "A", "lost")
-    assert classify(homeless()(), rules=[when("A", "auth")]).category == "auth"
-
-
-def test_it_may_stand_behind_another_error() -> None:
-    """Raised in the application's own code, it counts for the fingerprint."""
-
-    def work() -> None:
-        try:
-            raise homeless()("lost")
-        except Exception as lost:
-            raise KeyError from lost
-
-    with pytest.raises(KeyError) as caught:
-        work()
-    failure = classify(caught.value)
-    assert failure.why == "nothing known about KeyError"
-    assert "A: lost" in failure.traceback
 
 
 def broken(*_: object, **__: object) -> Failure:

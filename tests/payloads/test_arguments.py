@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.errors import BadPayload, UsageError
-from redrive.payloads import arguments
 from redrive.payloads.arguments import Arguments
 from tablekit import each_row
 
@@ -155,26 +153,6 @@ def test_a_circular_value_is_refused() -> None:
     loop.append(loop)
     with pytest.raises(BadPayload):
         round_trip(one(Any), loop)
-
-
-def test_plain_json_is_looked_at_once_and_only_odd_values_by_annotation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[object] = []
-    usual = arguments.encode
-    monkeypatch.setattr(arguments, "encode", lambda *given: asked.append(given) or usual(*given))
-    assert Arguments(one(list[str]), "one").dump((["a"],), {}, 99) == '{"value":["a"]}'
-    assert (
-        Arguments(one(object), "one").dump(({"a": [1, None]},), {}, 99)
-        == '{"value":{"a":[1,null]}}'
-    )
-    assert not asked
-    assert (
-        Arguments(one(object), "one").dump(([OrderedDict(a=1)],), {}, 99) == '{"value":[{"a":1}]}'
-    )
-    assert asked
-    with pytest.raises(BadPayload, match="in a union"):
-        Arguments(one(int | str), "one").dump((["a"],), {}, 99)
 
 
 def test_arguments_are_kept_by_name_and_defaults_are_not_frozen() -> None:

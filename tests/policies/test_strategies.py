@@ -81,14 +81,6 @@ def test_the_bare_curves_are_exact(strategy: RetryStrategy, curve: list[float]) 
     assert [strategy.calculate_backoff(n) for n in range(len(curve))] == curve
 
 
-def test_the_bare_curve_knows_no_cap() -> None:
-    """Before jitter and cap."""
-    assert ExponentialBackoffStrategy().calculate_backoff(20) == 2**20
-    assert LinearBackoffStrategy().calculate_backoff(1000) == 2001
-    assert ConstantBackoffStrategy(delay=1000).calculate_backoff(0) == 1000
-    assert FibonacciBackoffStrategy().calculate_backoff(19) == 6765
-
-
 @each_row(
     "make",
     [
@@ -185,10 +177,6 @@ def test_waits_without_jitter_never_shrink(strategy: RetryStrategy, attempt: int
     assert now <= then
 
 
-def test_the_cap_of_a_constant_delay_grows_with_it() -> None:
-    assert constant(3600, jitter="none").get_backoff_with_jitter(0) == 3600.0
-
-
 def test_the_random_source_can_be_given() -> None:
     strategy = exponential(10, jitter=0.5)
     first, second = (
@@ -241,11 +229,6 @@ def test_a_wrong_jitter_lists_the_right_ones(
     words = rf'jitter must be "full", "equal" or "none", .* found {jitter!r}'
     with pytest.raises(UsageError, match=words):
         make(1, jitter=jitter)
-
-
-def test_the_abstract_strategy_cannot_be_made() -> None:
-    with pytest.raises(TypeError):
-        RetryStrategy()  # type: ignore[abstract]
 
 
 # Those that users write.

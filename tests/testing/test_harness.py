@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from redrive import GiveUp, Policy, Redrive, RetryLater, current, exponential, fallback, retry, when
-from redrive.errors import AllProvidersFailed, UsageError
+from redrive import GiveUp, Policy, Redrive, RetryLater, current, exponential, retry, when
+from redrive.errors import UsageError
 from redrive.policies import presets
 from redrive.stores.memory import MemoryStore
 from redrive.testing import Harness, in_memory, no_waiting
@@ -204,26 +204,6 @@ def test_handlers_run_in_the_test_itself(app: Redrive, redrive_jobs: Harness) ->
     assert sorted(seen) == [(threading.get_ident(), False), (threading.get_ident(), True)]
     entry = app.submitter.registry.need("apart")
     assert entry.isolation == "process"
-
-
-def test_within_is_taken_and_stored_at_once(app: Redrive, redrive_jobs: Harness) -> None:
-    @app.handler("mail.send")
-    def send(to: str) -> None: ...
-
-    send.options(within=object()).submit("ada")
-    assert len(redrive_jobs.submitted(send)) == 1
-
-
-def test_cooldowns_of_providers_begin_afresh(app: Redrive) -> None:
-    def openai() -> str:
-        raise ConnectionError
-
-    ask = fallback(openai=openai)
-    for _ in range(2):
-        with in_memory():
-            with pytest.raises(AllProvidersFailed) as caught:
-                ask()
-            assert caught.value.was_asked
 
 
 def test_arguments_are_compared_as_the_handler_gets_them(

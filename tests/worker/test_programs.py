@@ -72,18 +72,6 @@ def test_an_app_is_spelled_by_the_module_that_made_it() -> None:
     assert program_name(app) == "prog_shop:app"
 
 
-def test_an_app_that_is_no_global_of_any_module_has_no_name() -> None:
-    assert program_name(Redrive("memory:")) is None
-
-
-def test_a_module_that_others_would_not_find_does_not_count(tmp_path: Path) -> None:
-    app = load_program("prog_shop:app", Redrive)
-    (tmp_path / "prog_shop.py").unlink()
-    assert program_name(app) is None
-    (tmp_path / "prog_shop").mkdir()  # the same name, and something else
-    assert program_name(app) is None
-
-
 SAY = "from redrive.worker.programs import program_name\nprint(program_name(app))\n"
 
 
@@ -91,11 +79,8 @@ SAY = "from redrive.worker.programs import program_name\nprint(program_name(app)
     "file, words, expected",
     [
         ("package/jobs.py", ["-m", "package.jobs"], "package.jobs:app"),
-        ("single.py", ["-m", "single"], "single:app"),
         ("single.py", ["single.py"], "None"),
         ("imports.py", ["imports.py"], "made:app"),
-        ("imports.py", ["-m", "imports"], "made:app"),
-        ("package/__main__.py", ["-m", "package"], "None"),
     ],
 )
 def test_what_was_started_by_its_name_is_importable_a_script_is_not(

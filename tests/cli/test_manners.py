@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
+import click
+
+import redrive
 from ptykit import on_terminal
+from redrive.cli._root import root
 from shopkit import Shop, dead_letter, name
 from tablekit import each_row
 
@@ -63,3 +69,16 @@ def test_help_is_markdown_on_a_terminal_and_plain_elsewhere(empty: Shop) -> None
     assert "```" not in shown.text
     assert "--canary N" in shown.text
     assert "Usage: redrive retry" in on_terminal("help", "retry", rich=False).text
+
+
+def test_the_commands_that_texts_name_exist_with_their_options() -> None:
+    named = set[str]()
+    for file in Path(redrive.__file__).parent.rglob("*.py"):
+        named |= {*re.findall(r"""["`](redrive [a-z][^"`{}…,;:(\n]*)""", file.read_text("utf-8"))}
+    assert len(named) > 60
+    for text in named:
+        _, name, *words = text.split()
+        command = root.get_command(click.Context(root), name)
+        assert command, text
+        known = {option for one in command.params for option in one.opts}
+        assert {word for word in words if word.startswith("--")} <= known, text

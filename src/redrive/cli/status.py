@@ -59,7 +59,7 @@ def status(cli: Cli, *, watches: bool, has_code: bool) -> None:
     elif now.failed:
         then = "redrive failed"
     else:
-        then = "redrive list --state pending" if now.overdue() else "redrive list"
+        then = "redrive list state:pending" if now.overdue() else "redrive list"
     cli.show(_view(now), then=then)
     if has_code and now.verdict().level == "INCIDENT":
         raise click.exceptions.Exit(USAGE)

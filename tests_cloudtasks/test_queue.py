@@ -6,9 +6,9 @@ import logging
 import pytest
 from queuekit import PLACE, QUEUE, call_of, is_empty, job_of, task, until
 
-from alertkit import mail_server, slack_like
+from alertkit import slack_like
 from redrive import State
-from redrive.alerts import email, slack
+from redrive.alerts import webhook
 from redrive.testing import ManualClock
 
 DOUBLING = [1, 2, 4, 8, 16, 32, 64, 128, 256]
@@ -60,10 +60,9 @@ def test_ten_attempts_at_their_times_then_a_dead_letter_and_people_are_told(
     caplog.set_level(logging.INFO, "redrive")
     clock = ManualClock()
     user.warehouse.fails = True
-    with slack_like() as there, mail_server() as box:
+    with slack_like() as there:
         monkeypatch.setenv("SLACK_URL", there.url)
-        to = email(to="o@example.org", sender="r@example.org", host="127.0.0.1", port=box.port)
-        alerts = sync.alerts(slack(url_env="SLACK_URL", allow=there.allow), to)
+        alerts = sync.alerts(webhook(url_env="SLACK_URL", allow=there.allow))
         with user.running(clock=clock, alerts=alerts) as (app, handler, _):
             job = handler.submit(**task("s-9"))
             for number, wait in enumerate(DOUBLING, 1):
@@ -73,13 +72,12 @@ def test_ten_attempts_at_their_times_then_a_dead_letter_and_people_are_told(
                 assert len(user.warehouse.calls) == number
                 clock.advance(wait)
             dead = until(lambda: (j := app.get(job.id)).state is State.DEAD and j)
-            until(lambda: box.mails and there.bodies)
+            until(lambda: there.bodies)
             until(lambda: is_empty(user.google))
     assert (dead.attempts, len(user.warehouse.calls)) == (10, 10)
     retries = [f"Retry task enqueued. Attempt: {n}, Delay: {d}s" for n, d in enumerate(DOUBLING, 1)]
     assert said(caplog) == ["Task enqueued. Delay: 0s", *retries]
     assert there.titles == ["[DEAD] BigQuery同期が10回失敗しました: session=s-9"]
-    assert [mail["Subject"] for mail in box.mails] == there.titles
 
 
 def test_by_real_clocks_it_is_called_when_it_is_due_and_not_before(user):

@@ -149,10 +149,10 @@ for handler in (confirm, apart, aconfirm):
 def test_commands_use_the_store_of_the_project(shop, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     shop.environ["REDRIVE_STORE"] = "other.db"
-    shown = shop.manage("redrive", "config", "show", "--plain", cwd=elsewhere)
+    shop.manage("redrive", "init", "--settings", "shop_site.settings", cwd=elsewhere)
+    shown = shop.manage("redrive", "doctor", "--plain", cwd=elsewhere)
     assert "postgresql:///shop" in shown
     assert "DATABASES['default'] in the settings of Django" in shown
-    shop.manage("redrive", "init", "--settings", "shop_site.settings", cwd=elsewhere)
     assert shop.manage("redrive", "dlq", "--json", cwd=elsewhere).count('"jobs"') <= 1
     assert not list(elsewhere.iterdir())
 

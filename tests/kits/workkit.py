@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from redrive import Policy, Redrive, State, constant
@@ -30,6 +32,14 @@ def app_on(kind: str, directory: Path) -> Iterator[Redrive]:
     with Redrive(url_of(kind, directory), policy=QUICK, lease=LEASE) as app:
         app.store.is_server = kind == "beside"
         yield app
+
+
+def free_port() -> int:
+    """Give a port to listen at that no other test takes first: they get theirs from the system."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port is free")
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> None:

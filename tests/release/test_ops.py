@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ from redrive.metrics import ALL
 from redrive.web.api import ROUTES
 from summarykit import new_database
 from tablekit import each_row
-from workkit import until
+from workkit import free_port, until
 
 ROOT = Path(__file__).parents[2]
 OPS = ROOT / "ops"
@@ -242,8 +241,7 @@ def test_the_services_run_commands_that_there_are_and_are_checked_alike() -> Non
 @contextmanager
 def serving(directory: Path, database: str) -> Iterator[int]:
     """The command of the image, on a free port of this host's loopback; gives the port."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     here = {"0.0.0.0": "127.0.0.1", "9200": str(port), "/data/tokens": str(directory / "tokens")}
     name, *words = json.loads(dockerfile()["CMD"][0])
     assert name == "redrive"

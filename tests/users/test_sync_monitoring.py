@@ -19,7 +19,7 @@ import pytest
 
 from logfilterkit import Filter, entry_of, extracted, value_of
 from redrive.delivery import signing
-from workkit import until
+from workkit import free_port, until
 
 ROOT = Path(__file__).parents[2]
 METRIC = json.loads((ROOT / "ops" / "google" / "log-metric.json").read_text("utf-8"))
@@ -38,10 +38,7 @@ class Client:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        number: int = found.getsockname()[1]
-        return number
+    return free_port()
 
 
 @pytest.fixture

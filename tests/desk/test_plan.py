@@ -112,6 +112,8 @@ def test_a_run_takes_the_jobs_once_and_a_repeat_names_it(bench: Bench) -> None:
     assert (other.matched, other.ids, other.runs) == (3, [], {1: 3})
     with pytest.raises(Refused, match=r"none of the 3 jobs can be taken: is part of R1.* \(3\)"):
         bench.carry_out(other)
+    with pytest.raises(Refused, match=r"^no jobs match; nothing was changed$"):
+        bench.carry_out(bench.desk.plan("retry", "handler:other"))
     with pytest.raises(Refused, match="is part of R1"):
         bench.carry_out(bench.desk.plan("purge", "G1"))
     bench.fails = False

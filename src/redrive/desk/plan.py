@@ -98,6 +98,8 @@ class Plan:
     @property
     def refusal(self) -> str:
         """Why none of the jobs can be taken."""
+        if not self.matched:
+            return "no jobs match; nothing was changed"
         if self.matched == 1:
             return f"{' '.join(self.left[0])}; nothing was changed"
         whys = Counter(why for _, why in self.left).most_common(3)

@@ -13,7 +13,7 @@ import pytest
 from alertkit import Kept, Mailbox, Slack, die, tick, watch_of
 from kit import make_failure, make_job
 from redrive import GiveUp, Job, Reason, Redrive, State
-from redrive.alerts import Alerts, Message, apprise, conditions, webhook
+from redrive.alerts import Alerts, Message, apprise, webhook
 from redrive.alerts import watch as watch_module
 from redrive.alerts.conditions import NAME
 from redrive.alerts.watch import _LASTS, MOST
@@ -198,23 +198,6 @@ def test_a_channel_that_failed_is_left_alone_for_a_while(
         assert len(slack.bodies) == len(set(slack.titles)) == 5
 
 
-def test_messages_are_no_matter_of_alerts(app: Redrive, kept: Kept, clock: ManualClock) -> None:
-    """A message that cannot be sent dies after a day, and nothing is told of it."""
-
-    def fail(*_: Any, **__: Any) -> str:
-        raise ConnectionError("down")
-
-    kept.send = fail  # type: ignore[method-assign]
-    die(app, KeyError("vat_id"))
-    for _ in range(1600):
-        tick(app)
-        clock.advance(60)
-    dead = app.desk.jobs.find(state="dead", handler=NAME).jobs
-    assert len(dead) == 1
-    assert kept.told() == []
-    assert set(watch_module._told(app.store)[0]) == {"G1"}
-
-
 def told_of(message: Message) -> set[str]:
     """The groups that a message names."""
     return {message.subject} - {"many"} | set(re.findall(r"\bG\d+\b", message.text))
@@ -328,18 +311,6 @@ def test_a_mistake_in_alerts_is_no_matter_of_the_jobs(
     assert "checking for alerts failed" in caplog.text
 
 
-def test_a_fault_is_not_told_again_when_the_note_of_what_was_told_is_lost(
-    app: Redrive, kept: Kept, clock: ManualClock
-) -> None:
-    die(app, KeyError("vat_id"))
-    tick(app)
-    clock.advance(60)
-    app.store.note("alerts", "not JSON")
-    tick(app)
-    tick(app)
-    assert kept.told() == [("G1", "new")]
-
-
 def test_a_clock_that_is_set_back_silences_nobody(
     app: Redrive, clock: ManualClock, kept: Kept
 ) -> None:
@@ -351,47 +322,3 @@ def test_a_clock_that_is_set_back_silences_nobody(
     app.store.add([dead("mail", "Late", clock.now())])
     tick(app)
     assert "Late" in kept.messages[-1].text
-
-
-def test_a_cause_that_larger_ones_push_aside_is_not_resolved(
-    app: Redrive, clock: ManualClock, kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conditions, "WATCHED", 2)
-    app.store.add([dead("mail", "Small", clock.now())])
-    tick(app)
-    app.store.add(
-        [dead("mail", error, clock.now()) for error in ("Large", "Huge") for _ in range(3)]
-    )
-    tick(app)
-    assert kept.told() == [("G1", "new"), ("G2", "new"), ("G3", "new")]
-
-
-def test_odd_jobs_silence_nobody(app: Redrive, clock: ManualClock, kept: Kept) -> None:
-    """Such jobs come with files of others, and files that were edited by hand."""
-    odd: list[dict[str, Any]] = [
-        {"payload": "{oops"},
-        {"first_failed": 1e18},
-        {"first_failed": -1e18},
-        {"updated": 1e18, "finished": 1e18},
-    ]
-    for number, fields in enumerate(odd):
-        app.store.add([dead("mail", f"Odd{number}", clock.now(), **fields)])
-    app.store.add([dead("mail", "Good", clock.now())])
-    tick(app)
-    assert sorted(kept.told()) == [(f"G{number}", "new") for number in range(1, 6)]
-
-
-def test_what_is_decided_is_sent_though_nobody_can_look(
-    app: Redrive, clock: ManualClock, kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    sender = watch_of(app)
-    monkeypatch.setattr(sender, "_send_due", lambda _: None)
-    app.store.add([dead("mail", "Bad", clock.now())])
-    tick(app)
-    monkeypatch.undo()
-    monkeypatch.setattr(watch_module, "look", fail)
-    tick(app)
-    assert kept.told() == [("G1", "new")]

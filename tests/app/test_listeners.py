@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import threading
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 from redrive import Event, GiveUp, Keep, Policy, Redrive, constant, current, presets
 from redrive.errors import JobNotFound, UsageError
 from redrive.jobs.job import Job
-from redrive.stores.outbox_verbs import OutboxEvent
 from redrive.submission import Options
 from redrive.testing import ManualClock
 from tablekit import each_row
@@ -294,46 +292,6 @@ def test_async_listeners_run_in_a_pass_and_in_a_worker(tmp_path: Path) -> None:
             until(lambda: len(events) == 2)
 
 
-def test_a_lease_is_renewed_while_the_function_runs(tmp_path: Path) -> None:
-    """A second process that looks for events meanwhile gets none."""
-    calls: list[int] = []
-    with Redrive(tmp_path / "jobs.db", lease=0.3) as app:
-
-        @app.on("died")
-        def slow(event: Event) -> None:
-            calls.append(event.number)
-            other = Redrive(tmp_path / "jobs.db")
-            leases: set[float] = set()
-            until(lambda: leases.add(_lease_end(other)) or len(leases) > 3)
-            assert _taken(other) == []
-            other.close()
-
-        fail(app)
-        app.run_due()
-        assert app.store.waiting_events() == {}
-    assert len(calls) == 1
-
-
-def test_a_worker_that_stops_puts_off_the_delivery_it_cannot_wait_for(tmp_path: Path) -> None:
-    """A graceful shutdown is no crash of the listener: those end the delivery after three."""
-    begun, end = threading.Event(), threading.Event()
-    with Redrive(tmp_path / "jobs.db") as app:
-
-        @app.on("died")
-        def slow(_: Event) -> None:
-            begun.set()
-            end.wait(60)
-
-        fail(app)
-        with app.worker() as worker:
-            assert begun.wait(60)
-            worker.stop(0.5)
-        events: list[OutboxEvent] = []
-        until(lambda: events.extend(_taken(app)) or events)
-        end.set()
-        assert [(event.attempts, event.lost) for event in events] == [(1, 0)]
-
-
 def test_a_listener_that_hangs_delays_only_its_own_events(tmp_path: Path) -> None:
     end, hanging, events = threading.Event(), list[Event](), list[Event]()
     with Redrive(tmp_path / "jobs.db") as app:
@@ -397,15 +355,6 @@ def test_a_worker_that_stops_waits_for_the_delivery_that_runs(tmp_path: Path) ->
         assert app.store.waiting_events() == {}
 
 
-def _lease_end(app: Redrive) -> float:
-    rows = app.store._read(lambda tx: tx.execute("SELECT lease_end FROM outbox"))  # type: ignore[attr-defined]
-    return float(rows[0][0])
-
-
-def _taken(app: Redrive) -> list[OutboxEvent]:
-    return [*app.store.take_events(subscriptions=["slow"], holder="x", lease_for=1, limit=1)]
-
-
 def test_a_lost_delivery_counts_as_a_crash_and_the_third_is_the_last(
     app: Redrive, clock: ManualClock
 ) -> None:
@@ -423,24 +372,6 @@ def test_a_lost_delivery_counts_as_a_crash_and_the_third_is_the_last(
     app.desk.retry(dead.id)
     app.run_due()
     assert len(events) == 1
-
-
-def test_ctrl_c_leaves_the_event_for_the_next_pass(clock: ManualClock) -> None:
-    calls: list[Event] = []
-    with Redrive("memory:", clock=clock) as app:
-
-        @app.on("died")
-        def stop(event: Event) -> None:
-            calls.append(event)
-            if len(calls) == 1:
-                os.kill(os.getpid(), 2)
-
-        fail(app)
-        with pytest.raises(KeyboardInterrupt):
-            app.run_due()
-        clock.advance(1)
-        app.run_due()
-    assert len(calls) == 2
 
 
 @each_row(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from redrive import GiveUp, Policy, Redrive, RetryLater, constant, fallback, when
+from redrive import GiveUp, Policy, Redrive, RetryLater, constant, fallback
 from redrive.desk import waits
 from redrive.errors import AllProvidersFailed
 from redrive.worker.passes import Pass
@@ -278,16 +278,6 @@ def test_a_missing_library_spends_nothing_and_the_process_serves_it_no_more(
     assert shop.app.desk.lanes.unserved_because() == {"lacks": why}
 
 
-def test_in_a_group_it_is_a_missing_library_if_nothing_else_failed(shop: Shop) -> None:
-    def raises(*errors: Exception) -> None:
-        raise ExceptionGroup("tasks", errors)
-
-    missing = ModuleNotFoundError("No module named 'no_such_library'")
-    shop.app.handler("lacks")(lambda: raises(missing, missing)).submit()
-    shop.app.handler("fails")(lambda: raises(missing, ValueError("bad"))).submit()
-    assert shop.app.run_due() == Pass(taken=1, failed=1, returned=1)
-
-
 def test_a_program_that_can_run_none_of_its_handlers_takes_nothing(shop: Shop) -> None:
     app = Redrive(shop.store, clock=shop.clock)
     job = lacking(app).submit()
@@ -305,23 +295,6 @@ def test_a_new_process_serves_it_again(shop: Shop) -> None:
     assert list(other.desk.lanes.unserved()) == ["lacks"]
     assert other.run_due().succeeded == 1
     assert (list(other.desk.lanes.unserved()), other.desk.lanes.unserved_because()) == ([], {})
-
-
-def test_the_last_pass_that_could_not_run_it_counts_not_the_one_before(shop: Shop) -> None:
-    before = shop.open()
-    before.handler("lacks")(lambda: None)
-    before.run_due()
-    shop.clock.advance(3600)
-    lacking(shop.app).submit()
-    shop.app.run_due()
-    assert list(shop.app.desk.lanes.unserved()) == ["lacks"]
-
-
-def test_the_users_own_rule_about_import_errors_wins(shop: Shop) -> None:
-    rule = Policy(attempts=3, on=[when(ImportError, "permanent")])
-    job = lacking(shop.app, policy=rule).submit()
-    assert shop.app.run_due().died == 1
-    assert shop.app.get(job.id).reason == "permanent"
 
 
 def test_an_import_error_behind_another_error_is_a_failure_like_any_other(shop: Shop) -> None:
@@ -359,32 +332,6 @@ def test_a_provider_whose_library_is_missing_is_not_put_in_cooldown(
         assert "provider openai: No module named" in shop.app.desk.lanes.unserved_because()["two"]
     else:
         assert done == Pass(taken=4, succeeded=4)
-
-
-def test_a_missing_library_beside_a_failure_leaves_the_handler_served(shop: Shop) -> None:
-    def down() -> str:
-        raise ConnectionResetError("reset by peer")
-
-    ask = fallback(openai=down, claude=missing)
-    handle = shop.app.handler("two")(lambda: ask().value)
-    job = handle.submit()
-    assert shop.app.run_due() == Pass(taken=1, failed=1)
-    failure = shop.app.get(job.id).failure
-    assert failure is not None
-    assert failure.category == "transient"
-    assert "claude: unknown, No module named" in failure.message
-    assert shop.app.desk.lanes.unserved_because() == {}
-
-
-def test_a_missing_library_beside_a_cooldown_waits_for_the_cooldown(shop: Shop) -> None:
-    ask = fallback(openai=missing, claude=lambda: "fine")
-    handle = shop.app.handler("two")(lambda: ask().value)
-    shop.app.desk.lanes.pause("provider:claude", duration="5m")
-    job = handle.submit()
-    assert shop.app.run_due() == Pass(returned=1)
-    assert shop.app.get(job.id).due - shop.clock.now() == pytest.approx(300)
-    shop.clock.advance(301)
-    assert shop.app.run_due().succeeded == 1
 
 
 def test_tried_now_a_missing_library_costs_nothing_either(shop: Shop) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import redrive
-from redrive import Pause, Policy, Redrive, State, constant
-from redrive.errors import Kept, StoreBusy, UsageError
+from redrive import Policy, Redrive, State, constant
+from redrive.errors import Kept, UsageError
 from redrive.testing import ManualClock
 from redrive.worker.sweep import sweep
 
@@ -53,23 +53,6 @@ def test_try_now_keeps_a_failure_as_attempt_one(app: Redrive, clock: ManualClock
     clock.advance(60)
     assert app.run_due().succeeded == 1
     assert [a.number for a in app.get(kept.id).history] == [1, 2]
-
-
-def test_try_now_keeps_a_failure_though_its_lane_cannot_be_paused(
-    app: Redrive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @app.handler("down", policy=Policy(pause=Pause(after=1)))
-    def down() -> None:
-        raise ConnectionError("refused")
-
-    def fail(*_: object, **__: object) -> None:
-        raise StoreBusy("locked")
-
-    with monkeypatch.context() as broken:
-        broken.setattr("redrive.attempts.pauses.Pauses._write", fail)
-        tried = down.try_now()
-    assert tried.job is not None
-    assert app.get(tried.job.id).state == "pending"
 
 
 def test_try_now_that_is_hopeless_is_a_dead_letter_at_once(app: Redrive) -> None:
@@ -295,23 +278,6 @@ def test_listeners_are_told_after_it_is_true_and_cannot_stop_anything(app: Redri
     stop()
     ok.submit()
     assert told == ["submitted", "claimed", "succeeded"]
-
-
-def test_many_threads_submit_at_once_and_nothing_is_lost(app: Redrive) -> None:
-    @app.handler("n")
-    def n(number: int) -> None: ...
-
-    def many(start: int) -> None:
-        for number in range(start, start + 25):
-            n.submit(number)
-
-    threads = [threading.Thread(target=many, args=(i * 25,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(c.jobs for c in app.desk.jobs.counts()) == 200
-    assert app.run_due().succeeded == 200
 
 
 def test_a_handler_is_told_that_its_lease_is_gone_and_its_result_does_not_count(

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from redrive import Redrive
-from redrive.cli._load import _place
-from redrive.config import Config, anchored, find
+from redrive.config import Config, find
 from redrive.errors import UsageError
 from shopkit import Shop
 from tablekit import each_row
@@ -69,24 +68,6 @@ def test_the_nearest_file_wins_and_a_pyproject_about_others_does_not_count(tmp_p
     assert look(below).store == f"{tmp_path}/above.db"
     (below / "pyproject.toml").write_text('[tool.redrive]\nstore = "below.db"\n')
     assert look(below).store == f"{below}/below.db"
-
-
-@each_row(
-    "url, place",
-    [
-        ("x.db", "/d/x.db"),
-        ("sqlite:x.db", "sqlite:/d/x.db"),
-        ("jsonl:a/x.jsonl", "jsonl:/d/a/x.jsonl"),
-        ("/abs/x.db", "/abs/x.db"),
-        ("~/x.db", "~/x.db"),
-        ("sqlite:/abs/x.db", "sqlite:/abs/x.db"),
-        ("memory:", "memory:"),
-        ("postgresql://h/db", "postgresql://h/db"),
-        ("a b'c\".db", "/d/a b'c\".db"),
-    ],
-)
-def test_only_relative_paths_are_anchored(url: str, place: str) -> None:
-    assert anchored(url, Path("/d")) == place
 
 
 @each_row(
@@ -149,21 +130,6 @@ def test_f35_odd_paths_work_or_are_refused_in_one_line(empty: Shop, name: str, s
         assert empty.run("status", store).exit_code == 0
         assert empty.run("status", store, "--json").exit_code == 0
     assert len(made.stderr.splitlines()) <= 2
-
-
-@each_row(
-    "one, other, same",
-    [
-        ("postgresql://h/db", "postgres://ada:pw@h:5432/db", True),
-        ("postgresql://h/db", "postgresql://h/db?schema=redrive", True),
-        ("postgresql://h/db?schema=a", "postgresql://h/db?schema=b", False),
-        ("postgresql://h/db?sslmode=require&schema=a", "postgresql://h/db?schema=a", True),
-        ("x.db", "sqlite:x.db", True),
-        ("x.db", "jsonl:x.db", False),
-    ],
-)
-def test_two_urls_of_one_store_are_told_from_those_of_two(one: str, other: str, same: bool) -> None:
-    assert (_place(one) == _place(other)) is same
 
 
 def shown(shop: Shop, *words: str) -> list[tuple[str, str, str]]:

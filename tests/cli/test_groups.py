@@ -12,11 +12,9 @@ from rich.cells import cell_len
 
 from kit import START
 from ptykit import on_terminal
-from redrive import Job, Reason, Redrive, State
+from redrive import Job, Reason, State
 from redrive.cli import act
-from redrive.desk.shared_facts import compared
 from redrive.stores.sqlite import SqliteStore
-from redrive.testing import ManualClock
 from shopkit import HOUR, ODD, TIMEOUT, WRONG_KEY, Shop, dead_letter, name, tried
 from tablekit import each_row
 
@@ -64,12 +62,6 @@ def test_last_seen_is_the_last_death_whatever_is_done_to_the_jobs(bleeding: Shop
     data(bleeding, "resolve", "G1", "--yes")
     data(bleeding, "reopen", "G1", "--yes")
     assert data(bleeding, "groups", "G1")[0]["last_seen"] == before
-
-
-def test_a_group_without_dead_letters_suggests_its_list(bleeding: Shop) -> None:
-    assert "next: redrive retry G1 --canary 3 --wait" in on_terminal("group", "G1").raw.decode()
-    data(bleeding, "resolve", "G1", "--yes")
-    assert "next: redrive list G1" in on_terminal("group", "G1").raw.decode()
 
 
 @each_row(
@@ -185,13 +177,6 @@ def _reads(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(reads)
 
 
-def test_two_deaths_beside_twenty_successes_prove_nothing() -> None:
-    half = [{("payload.region", "eu")}] * 10 + [{("payload.region", "us")}] * 10
-    assert compared([{("payload.region", "eu")}] * 2, half) == []
-    (fact,) = compared([{("payload.region", "eu")}] * 40, half)
-    assert (fact.value, fact.share, fact.completed) == ("eu", 1.0, 0.5)
-
-
 @each_row("width", [80, 140])
 def test_japanese_text_stays_in_its_columns(empty: Shop, width: int) -> None:
     """What is shown by the time of day must not decide how wide it is: these died just now."""
@@ -205,14 +190,6 @@ def test_japanese_text_stays_in_its_columns(empty: Shop, width: int) -> None:
     rows = [line for line in lines if line.startswith(("G1", "G2"))]
     assert [cell_len(row[: row.index("open")]) for row in rows] == [place, place]
     assert max(map(cell_len, lines)) <= width
-
-
-def test_a_group_of_many_is_looked_at_in_part(empty: Shop) -> None:
-    now = empty.clock.now()
-    empty.add(*(dead_letter(n, updated=now - n) for n in range(1, 1201)))
-    found = data(empty, "group", "G1")
-    assert (found["jobs"], found["shared_of"]) == (1200, 500)
-    assert found["newest"][0]["id"] == name(1)
 
 
 def test_a_note_without_a_text_is_an_error_that_says_so(bleeding: Shop) -> None:
@@ -322,26 +299,6 @@ def test_what_makes_no_sense_is_refused(bleeding: Shop, words: list[str], code: 
     result = bleeding.run("group", *words)
     assert result.exit_code == code
     assert result.stderr.startswith("error: ")
-
-
-def test_marks_are_for_programs_too() -> None:
-    clock = ManualClock()
-    with Redrive("memory:", clock=clock) as app:
-        app.store.add([dead_letter(1)])
-        app.desk.groups.mark("G1", resolved=True, actor="R12", reason="drained")
-        app.desk.groups.mark(1, note="seen")
-        record = app.desk.groups.records([1])[1]
-        assert (record.resolved, record.resolved_by, record.reason) == (
-            clock.now(),
-            "R12",
-            "drained",
-        )
-        assert (record.note, record.noted, record.version) == ("seen", clock.now(), 2)
-        assert record.status == "resolved"
-        clock.advance(1)
-        app.store.add([dead_letter(2, updated=clock.now())])
-        assert app.desk.groups.records([1])[1].status == "regressed"
-        assert app.desk.groups.mark("G1", resolved=False).status == "open"
 
 
 def test_the_group_command_counts_the_messages_of_the_newest(empty: Shop) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from ptykit import on_terminal
 from redrive import Redrive
 from shopkit import Shop, name
 from tablekit import each_row
@@ -266,34 +265,6 @@ def test_work_on_another_store_is_refused_rather_than_ignored(empty: Shop, progr
     assert "other.db" not in empty.names()
 
 
-@each_row("source", ["REDRIVE_STORE", "redrive.toml"])
-def test_work_says_that_other_commands_would_look_elsewhere(
-    empty: Shop, program: str, monkeypatch: pytest.MonkeyPatch, source: str
-) -> None:
-    def name_store(url: str) -> None:
-        if source == "redrive.toml":
-            Path(source).write_text(f'store = "{url}"\n')
-        else:
-            monkeypatch.setenv(source, url)
-
-    name_store("jsonl:other.jsonl")
-    result = empty.run("work", f"{program}:app", "--once")
-    assert result.exit_code == 0
-    [line] = result.stderr.splitlines()
-    assert f"{program}:app uses sqlite:{empty.folder}/redrive.db" in line
-    assert source in line
-    assert "other.jsonl" not in empty.names()
-    name_store("sqlite:redrive.db")
-    assert empty.run("work", f"{program}:app", "--once").stderr == ""
-
-
-def test_a_file_that_cannot_be_read_does_not_keep_a_named_program_from_working(
-    empty: Shop, program: str
-) -> None:
-    Path("redrive.toml").write_text("store = \n")
-    assert empty.run("work", f"{program}:app", "--once").exit_code == 0
-
-
 def test_the_password_of_another_store_is_not_shown(
     empty: Shop, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,18 +273,6 @@ def test_the_password_of_another_store_is_not_shown(
     assert result.exit_code == 0
     assert "REDRIVE_STORE names another store" in result.stderr
     assert "hunter22" not in result.stderr
-
-
-def test_a_terminal_sees_the_pass_once_whatever_the_program_logs_itself(
-    empty: Shop, program: str
-) -> None:
-    submit(empty, "ada")
-    words = ["work", f"{program}:app", "--once"]
-    assert "INFO: pass ended: 1 taken" in on_terminal(*words).text
-    with Path(f"{program}.py").open("a") as file:
-        file.write("import logging\nlogging.basicConfig(level=logging.INFO)\n")
-    shown = on_terminal(*words).text
-    assert shown.count("pass ended") == 1
 
 
 def test_a_log_line_of_the_worker_is_harmless(empty: Shop, program: str) -> None:

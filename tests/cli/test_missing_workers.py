@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import json
 
 import pytest
@@ -11,7 +10,6 @@ from kit import make_job
 from redrive.alerts.conditions import look
 from redrive.alerts.rules import Rules
 from redrive.cli import runs
-from redrive.desk import waits
 from redrive.jobs.clock import iso
 from redrive.runs.driver import Driver
 from shopkit import Shop, name
@@ -44,32 +42,6 @@ def test_a_lane_is_unserved_at_once_after_its_handler_was_renamed(empty: Shop) -
         assert "unserved user.bye" in [condition.subject for condition in world.conditions]
     assert "no worker serves: user.bye" in empty.run("doctor").stdout
     assert json.loads(empty.run("status", "--json").stdout)["data"]["unserved"] == ["user.bye"]
-
-
-def test_a_worker_without_the_handler_contradicts_an_earlier_pass(empty: Shop) -> None:
-    with empty.app() as app:
-        app.handler("mail", lane="post")(lambda: None)
-        app.run_due()
-        empty.add(make_job(name(1), lane="post", due=empty.clock.now() - 5))
-        assert list(app.desk.lanes.unserved()) == []
-        note = {"lanes": ["other"], "handlers": {__name__: {"other": ""}}}
-        app.store.note("worker:new", json.dumps(note), expires_in=30)
-        assert list(app.desk.lanes.unserved()) == ["post"]
-        old = {"lanes": ["post"], "handlers": {__name__: {"mail": "post"}}}
-        app.store.note("worker:old", json.dumps(old), expires_in=30)
-        assert list(app.desk.lanes.unserved()) == []
-
-
-def test_a_pass_of_another_program_contradicts_nothing(empty: Shop) -> None:
-    with empty.app() as app:
-        app.handler("mail")(lambda: None)
-        app.run_due()
-        empty.add(make_job(name(1), due=empty.clock.now() - 5))
-    empty.clock.advance(60)
-    with empty.app() as app:
-        app.handler("day")(calendar.weekday)
-        app.run_due()
-        assert list(app.desk.lanes.unserved()) == []
 
 
 def test_a_retry_says_what_it_waits_for_in_the_plan_and_while_it_runs(shop: Shop) -> None:
@@ -112,28 +84,6 @@ def test_a_run_that_finds_no_free_slot_says_what_the_workers_run(shop: Shop) -> 
     (worker,) = json.loads(shop.run("status", "--json").stdout)["data"]["workers"]
     assert (worker["slots"], worker["busy"]) == (8, 8)
     assert [(one["handler"], one["jobs"]) for one in worker["running"]] == [("pdf.print", 8)]
-
-
-def test_jobs_that_a_full_worker_claimed_ahead_wait_for_a_slot_too(shop: Shop) -> None:
-    with shop.app() as app:
-        app.desk.runs.start("handler:mail.send state:dead")
-        assert Driver(app.store, app.submitter.bus, "w1").tick()
-        assert app.store.claim(frozenset({"mail.send"}), limit=9, holder="x", lease_for=300)
-        shop.clock.advance(20)
-        app.store.note("worker:x", worker_note(shop), expires_in=29)
-        (wait,) = waits.of_run(app.desk, app.desk.runs.get("R1"))
-        assert wait == "lane mail.send finds no free slot: 8 of 8 busy with pdf.print for 41s"
-        mine = [["mail.send", 1, shop.clock.now()], ["pdf.print", 7, shop.clock.now() - 41]]
-        app.store.note("worker:x", worker_note(shop, running=mine), expires_in=29)
-        assert waits.of_run(app.desk, app.desk.runs.get("R1")) == []
-
-
-def test_a_worker_that_has_just_begun_its_jobs_is_not_full(shop: Shop) -> None:
-    assert released(shop, worker_note(shop, since=shop.clock.now() + 18)) == []
-
-
-def test_a_worker_with_a_free_slot_is_not_full(shop: Shop) -> None:
-    assert released(shop, worker_note(shop, busy=7)) == []
 
 
 def test_a_run_waits_for_a_worker_that_is_silent_or_serves_other_lanes(shop: Shop) -> None:

@@ -10,29 +10,6 @@ from shopkit import HOUR, TIMEOUT, Shop, dead_letter, name, tried
 from tablekit import each_row
 
 
-def test_a_store_without_errors_is_called_healthy(empty: Shop) -> None:
-    now = empty.clock.now()
-    empty.add(make_job(name(1), due=now - 599))
-    first = empty.run("status").stdout.splitlines()[0]
-    assert first == (
-        "DEGRADED: jobs are due that no worker serves, in the lane mail: "
-        "start a worker whose program has the handlers"
-    )
-    assert json.loads(empty.run("status", "--json").stdout)["data"]["healthy"] is False
-    with empty.app() as app:
-        value = json.dumps({"host": "w3", "pid": 7, "lanes": ["mail"], "handlers": ["mail"]})
-        app.store.note("worker:x", value, expires_in=30)
-    first = empty.run("status").stdout.splitlines()[0]
-    assert first == "OK: No errors detected - system is healthy!"
-    data = json.loads(empty.run("status", "--json").stdout)["data"]
-    assert data["healthy"] is True
-    worker = {"host": "w3", "pid": 7, "lanes": ["mail"], "blocked": None, "missing": {}}
-    worker |= {"version": "unknown", "release": None, "since": None}
-    worker |= {"slots": None, "busy": None, "running": []}
-    assert data["workers"] == [{**worker, "silent_seconds": 0.0}]
-    assert data["last_pass"] is None
-
-
 def test_status_opens_with_the_verdict_and_what_changed(empty: Shop) -> None:
     now = empty.clock.now()
     empty.add(*(dead_letter(n, updated=now - 60) for n in range(1, 13)))
@@ -105,11 +82,6 @@ def test_what_has_been_due_for_long_is_not_healthy(empty: Shop) -> None:
     ]
 
 
-def test_few_of_many_overdue_lanes_are_named(empty: Shop) -> None:
-    empty.add(*(make_job(name(number), handler=f"h{number}") for number in range(1, 9)))
-    assert "h1, h2, h3, h4, h5 and 3 more, the oldest" in empty.run("status").stdout
-
-
 @each_row(
     "command, words",
     [("dlq", "Dead letter queue is empty!"), ("failed", "No failed jobs!"), ("list", "No jobs.")],
@@ -126,11 +98,6 @@ def test_failed_means_waiting_again_after_a_failure_in_this_life(shop: Shop) -> 
     shop.run("retry", name(1))  # a fresh life: it has not failed in it yet
     data = json.loads(shop.run("failed", "--json").stdout)["data"]
     assert [job["id"] for job in data] == [name(6)]
-
-
-def test_retry_candidates_leave_out_what_another_try_cannot_help(shop: Shop) -> None:
-    data = json.loads(shop.run("status", "--json").stdout)["data"]
-    assert (data["failed"], data["dead_letter_queue"], data["retry_candidates"]) == (1, 4, 3)
 
 
 def test_dlq_shows_twenty_and_says_how_to_go_on(empty: Shop) -> None:
@@ -199,13 +166,6 @@ def test_ids_are_all_unless_a_limit_is_said(empty: Shop) -> None:
             ids = result.stdout.split()
             assert len(set(ids)) == len(ids) == number
             assert ("--cursor" in result.stderr) == ("--limit" in words)
-
-
-def test_ids_go_on_from_a_cursor(empty: Shop) -> None:
-    empty.add(*(dead_letter(one) for one in range(1, 31)))
-    first = json.loads(empty.run("list", "--limit", "10", "--json").stdout)
-    rest = empty.run("list", "--ids", "--cursor", first["page"]["cursor"]).stdout.split()
-    assert rest == [name(number) for number in range(20, 0, -1)]
 
 
 def test_show_finds_a_job_by_the_beginning_of_its_id(shop: Shop) -> None:
@@ -335,21 +295,6 @@ def test_what_was_looked_through_one_by_one_is_said(shop: Shop) -> None:
         "looked": 4,
         "of": 4,
     }
-
-
-def test_a_jsonl_store_reads_the_same(shop: Shop) -> None:
-    other = Shop(shop.folder, shop.clock, "jsonl:other.jsonl")
-    with shop.app() as app:
-        jobs = [app.get(name(number)) for number in range(1, 8)]
-    other.add(*jobs)
-    for command in ("dlq", "failed", "list", "groups"):
-        assert shop.run(command, "--store", "jsonl:other.jsonl").stdout == shop.run(command).stdout
-
-
-def test_a_job_beyond_the_year_9999_is_still_shown(empty: Shop) -> None:
-    empty.add(tried(make_job(name(1), due=1e15), TIMEOUT))
-    assert empty.run("list", "--plain").exit_code == 0
-    assert empty.run("show", name(1), "--json").exit_code == 0
 
 
 def test_the_actor_of_an_app_is_kept(shop: Shop) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from redrive import fallback, retry
-from redrive.errors import AllProvidersFailed, StoreError
+from redrive.errors import StoreError
 from redrive.stores.memory import MemoryStore
 from redrive.testing import ManualClock
-from tablekit import each_row
 
 
 class Busy(Exception):
@@ -114,40 +113,6 @@ def test_after_a_cool_down_one_caller_probes_and_the_others_do_without() -> None
     assert ask().winner == "openai"
 
 
-def test_a_probe_that_never_ended_is_made_again_after_a_minute() -> None:
-    clock = ManualClock()
-    store = MemoryStore(clock=clock)
-    script: list[BaseException] = [Busy(), KeyboardInterrupt()]
-
-    def openai() -> str:
-        if script:
-            raise script.pop(0)
-        return "openai"
-
-    ask = fallback(store=store, openai=openai, claude=lambda: "claude")
-    ask()
-    clock.advance(31)
-    with pytest.raises(KeyboardInterrupt):
-        ask()
-    assert ask().winner == "claude"
-    clock.advance(61)
-    assert ask().winner == "openai"
-
-
-def test_who_is_probed_is_still_asked_when_nobody_else_is_left() -> None:
-    clock = ManualClock()
-    store = MemoryStore(clock=clock)
-    ask = fallback(store=store, openai=openai_down)
-    for _ in range(2):
-        with pytest.raises(AllProvidersFailed):
-            ask("x")
-        clock.advance(30)
-    (remembered,) = store.notes("cooled:")
-    store.note(remembered.name, f'{{"count": 1, "probe": {clock.now()}}}')
-    clock.advance(30)
-    assert fallback(store=store, openai=claude)("x").winner == "openai"
-
-
 class Broken(MemoryStore):
     """A store that answers nothing."""
 
@@ -165,15 +130,6 @@ def test_a_store_that_does_not_answer_stops_nobody(caplog: pytest.LogCaptureFixt
         "cooldowns are not stored, because the store does not answer: the disk is gone"
         in caplog.text
     )
-
-
-@each_row("value", ["", "7", "[]", '{"category": "new", "told": 1}', '{"by": 1}'])
-def test_a_note_that_nobody_can_read_is_a_pause_all_the_same(value: str) -> None:
-    store = MemoryStore(clock=ManualClock())
-    store.note("pause:provider:openai", value, expires_in=60)
-    store.note("cooled:openai", value)
-    ask = fallback(store=store, openai=lambda: "openai", claude=lambda: "claude")
-    assert ask().winner == "claude"
 
 
 def test_retried_in_place_it_waits_for_the_first_cool_down_to_end() -> None:

@@ -56,21 +56,6 @@ def test_bare_retries_what_is_known_to_pass(error: Exception, attempts: int) -> 
     assert attempts_of(error) == attempts
 
 
-def test_bare_without_parentheses_is_the_same() -> None:
-    calls: list[int] = []
-
-    @retry
-    def work(number: int) -> int:
-        calls.append(number)
-        if len(calls) < 3:
-            raise ConnectionError
-        return number
-
-    with no_waiting():
-        assert work(4) == 4
-    assert calls == [4, 4, 4]
-
-
 @each_row(
     "on",
     [
@@ -99,21 +84,6 @@ def test_what_on_names_is_retried_even_where_its_category_is_dead_at_once() -> N
     assert attempts_of(Unauthorized(), Policy(attempts=3)) == 1
 
 
-def test_what_on_names_waits_as_its_category_does() -> None:
-    """A server's hint holds; an error of unknown category waits as a transient one."""
-    slept: list[float] = []
-    for error in (Busy(), KeyError()):
-        errors = [error]
-
-        @retry(on=(Busy, KeyError), sleep=slept.append, rand=lambda: 0.0)
-        def work(errors: list[Exception] = errors) -> None:
-            if errors:
-                raise errors.pop()
-
-        work()
-    assert slept == [7.0, 0.8]
-
-
 def test_a_rule_of_the_policy_for_unknown_errors_holds_under_on() -> None:
     policy = Policy(unknown=Rule(2, wait=constant(0)))
     assert attempts_of(KeyError(), policy, on=KeyError) == 2
@@ -135,38 +105,6 @@ def test_transient_errors_that_on_does_not_name_are_raised_untouched(
 def test_signals_win_over_on(signal: Exception) -> None:
     assert attempts_of(signal, on=Exception, attempts=3) == 1
     assert attempts_of(RetryLater(after=1), on=ValueError, attempts=3) == 3
-
-
-def failing_test(error: BaseException) -> bool:
-    raise LookupError(f"no code in {error!r}")
-
-
-@each_row("is_async", [False, True])
-def test_a_test_that_raises_is_raised(is_async: bool) -> None:
-    failed = ConnectionError("down")
-
-    @retry(on=failing_test)
-    def plain() -> None:
-        raise failed
-
-    @retry(on=failing_test)
-    async def later() -> None:
-        raise failed
-
-    with no_waiting(), pytest.raises(LookupError, match="no code in ConnectionError") as caught:
-        asyncio.run(later()) if is_async else plain()
-    assert caught.value.__context__ is failed
-
-
-def test_when_takes_a_tuple_of_types() -> None:
-    policy = Policy(attempts=3, on=[when((KeyError, EOFError), "auth")])
-    error = EOFError()
-    assert attempts_of(error, policy) == 1
-    [note] = error.__notes__
-    assert (
-        note == "redrive: given up after 1 attempt, permanent: your rule for KeyError or EOFError"
-    )
-    assert attempts_of(ConnectionError(), policy) == 3
 
 
 class Thing:

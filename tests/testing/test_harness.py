@@ -13,7 +13,6 @@ import pytest
 from redrive import GiveUp, Policy, Redrive, RetryLater, current, exponential, retry, when
 from redrive.errors import UsageError
 from redrive.policies import presets
-from redrive.stores.memory import MemoryStore
 from redrive.testing import Harness, in_memory, no_waiting
 
 NO_JITTER = Policy(attempts=5, wait=exponential(60, cap=3600, jitter="none"))
@@ -54,15 +53,6 @@ def test_an_open_store_comes_back_with_its_jobs(app: Redrive) -> None:
     assert app.get(before.id).state == "pending"
     assert app.submitter.settings.clock is clock
     assert len(app.desk.jobs.find().jobs) == 1
-
-
-def test_an_app_made_during_the_test_is_in_memory_too(
-    redrive_jobs: Harness, tmp_path: Path
-) -> None:
-    app = Redrive(tmp_path / "later.db")
-    app.handler("mail.send")(lambda to: None).submit("ada")
-    assert len(redrive_jobs.submitted("mail.send")) == 1
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_app_of_an_earlier_test_takes_no_jobs_of_this_one(tmp_path: Path) -> None:
@@ -175,17 +165,6 @@ def test_jobs_without_a_handler_here_wait(app: Redrive, redrive_jobs: Harness) -
     assert redrive_jobs.run_all(advance=True).taken == 0
 
 
-def test_a_handler_that_submits_itself_is_found(app: Redrive, redrive_jobs: Harness) -> None:
-    @app.handler("tick")
-    def tick() -> None:
-        tick.options(delay="1m").submit()
-
-    tick.submit()
-    with pytest.raises(AssertionError, match=r"more than 20 attempts.*newest job is of tick"):
-        redrive_jobs.run_all(advance=True, limit=20)
-    assert redrive_jobs.run_all(advance="3m").succeeded == 3
-
-
 def test_handlers_run_in_the_test_itself(app: Redrive, redrive_jobs: Harness) -> None:
     """Also those with a time limit or a process of their own: what a test patches must hold."""
     seen: list[tuple[int, bool]] = []
@@ -282,14 +261,6 @@ def test_async_handlers_run_in_a_plain_test(app: Redrive, redrive_jobs: Harness)
 
     send.submit("ada")
     assert redrive_jobs.run_all().died == 1
-
-
-def test_a_store_that_the_program_made_is_replaced_too(redrive_jobs: Harness) -> None:
-    own = MemoryStore()
-    app = Redrive(own)
-    app.handler("mail.send")(lambda to: None).submit("ada")
-    assert own.counts() == []
-    assert len(redrive_jobs.submitted()) == 1
 
 
 def test_retries_in_place_do_not_wait(

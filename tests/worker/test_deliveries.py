@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from redrive import Event, Policy, Redrive
+from redrive import Redrive
 from redrive.testing import ManualClock
 from redrive.worker.deliveries import Deliveries
 from workkit import until
@@ -133,18 +132,6 @@ def test_an_event_that_is_taken_while_the_worker_stops_is_put_off(
     assert_put_off(deliveries, clock)
 
 
-def test_an_event_is_put_off_if_no_thread_can_be_started(
-    deliveries: Deliveries, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(RuntimeError, match="new thread"):
-        deliveries.start()
-    assert_put_off(deliveries, clock)
-
-
 def test_a_delivery_that_fails_is_logged_with_the_name_of_its_listener(
     deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,18 +139,3 @@ def test_a_delivery_that_fails_is_logged_with_the_name_of_its_listener(
     deliveries.start()
     until(lambda: not deliveries.is_busy)
     assert "the delivery to listener keeps failed; trying again" in caplog.messages
-
-
-def test_a_late_listener_that_ends_in_ctrl_c_is_not_stuck_any_more() -> None:
-    with Redrive("memory:", lease=0.3) as app:
-        deliveries = Deliveries(app.submitter.runtime(), lambda: None)
-
-        @app.on("died", timeout=0.1, isolation="thread", policy=Policy(attempts=1))
-        def stop(_: Event) -> None:
-            until(lambda: deliveries.is_stuck)
-            os.kill(os.getpid(), 2)
-
-        die(app)
-        with pytest.raises(KeyboardInterrupt):
-            deliveries.deliver()
-        assert not deliveries.is_stuck

@@ -18,7 +18,6 @@ from redrive.policies.policy import Pause
 from redrive.stores.note_verbs import PAUSE
 from redrive.testing import ManualClock
 from redrive.worker import suspects
-from redrive.worker.passes import PassRunner
 from redrive.worker.sweep import sweep
 from workkit import LEASE, QUICK, number, until
 
@@ -28,13 +27,6 @@ def app(tmp_path: Path) -> Iterator[Redrive]:
     """An app on SQLite."""
     with Redrive(tmp_path / "jobs.db", policy=QUICK, lease=LEASE) as made:
         yield made
-
-
-def crashed(app: Redrive, name: str) -> None:
-    """Have a job of that handler orphaned and swept."""
-    app.store.claim([name], limit=1, holder="gone", lease_for=0.01)
-    time.sleep(0.05)
-    sweep(app.submitter.runtime())
 
 
 def test_a_result_is_not_lost_when_the_store_cannot_be_asked_the_time(
@@ -58,26 +50,6 @@ def test_a_result_is_not_lost_when_the_store_cannot_be_asked_the_time(
         with app.worker():
             until(lambda: number(app, "completed") == 1)
     assert [one.outcome for one in app.get(job.id).history] == ["done"]
-
-
-def test_a_failure_is_kept_when_nobody_can_say_whether_its_lane_is_paused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy = Policy(attempts=1, pause=Pause())
-    with Redrive(tmp_path / "jobs.db", policy=policy) as app:
-
-        @app.handler("n")
-        def n() -> None:
-            raise ConnectionError
-
-        def away(_prefix: str = "") -> Any:
-            raise StoreBusy("away")
-
-        job = n.submit()
-        runtime = app.submitter.runtime()
-        monkeypatch.setattr(runtime.pauses, "_tripped", away)
-        PassRunner(runtime).run()
-        assert app.get(job.id).reason == "exhausted"
 
 
 def test_many_suspects_that_can_never_be_alone_stop_nobody_for_ever(
@@ -109,46 +81,6 @@ def test_many_suspects_that_can_never_be_alone_stop_nobody_for_ever(
         until(lambda: number(app, "completed") >= 60, 40)
         assert number(app, "pending") + number(app, "running") >= 30, "the suspects wait meanwhile"
         free.set()
-
-
-def test_who_takes_over_and_dies_is_not_taken_for_one_who_never_began(
-    app: Redrive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A last attempt that began is never run again because its sweeper died."""
-
-    def dies(*_: object) -> None:
-        raise StoreBusy("the sweeper died")
-
-    @app.handler("once", attempts=1)
-    def once() -> None: ...
-
-    job = once.submit()
-    store = app.store
-    store.note("began:a", "[]")
-    (claim,) = store.claim(["once"], limit=1, holder="a", lease_for=0.01)
-    store.note("began:a", json.dumps([[job.id, claim.job.lease]]))
-    time.sleep(0.05)
-    store.note("began:b", "[]")
-    dying = app.submitter.runtime()
-    dying.holder, dying.lease_for = "b", 0.01
-    with monkeypatch.context() as patch:
-        patch.setattr("redrive.worker.sweep._settle_crash", dies)
-        with pytest.raises(StoreBusy):
-            sweep(dying)
-    time.sleep(0.05)
-    sweep(app.submitter.runtime())
-    assert (app.get(job.id).state, app.get(job.id).crashes) == ("dead", 1)
-
-
-@pytest.mark.parametrize("note", ["null", "[1]", "nonsense", '{"a": 1}'])
-def test_a_note_that_nobody_can_read_means_that_it_began(app: Redrive, note: str) -> None:
-    @app.handler("once", attempts=1)
-    def once() -> None: ...
-
-    job = once.submit()
-    app.store.note("began:gone", note)
-    crashed(app, "once")
-    assert app.get(job.id).state == "dead"
 
 
 def test_already_done_may_hang_or_raise_anything_in_a_sweep(app: Redrive) -> None:
@@ -239,30 +171,3 @@ def test_a_clock_that_is_put_back_does_not_hold_a_backlog() -> None:
         clock.advance(1)
         app.run_due()
     assert number(app, "completed") == 30
-
-
-def test_a_lane_that_others_serve_too_is_not_let_go_by_one_who_has_nothing(tmp_path: Path) -> None:
-    clock = ManualClock()
-    policy = Policy(attempts=9, wait=constant(0.01), pause=Pause(after=2, probe=1, release=5))
-    with Redrive(tmp_path / "jobs.db", policy=policy, clock=clock) as app:
-        down = [True]
-
-        @app.handler("mine", lane="shared")
-        def mine(one: int) -> None:
-            if down[0]:
-                raise ConnectionError
-
-        for one in range(40):
-            mine.submit(one)
-        app.run_due()
-        down[0] = False
-        clock.advance(2)
-        app.run_due()
-        clock.advance(1)
-        with Redrive(tmp_path / "jobs.db", policy=policy, clock=clock) as other:
-
-            @other.handler("theirs", lane="shared")
-            def theirs() -> None: ...
-
-            other.run_due()
-        assert len(app.store.notes("pause:")) == 1

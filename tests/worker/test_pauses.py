@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,23 +120,6 @@ def test_when_it_works_again_the_backlog_is_let_go_at_the_rate(
     assert told.seen.count("resumed") == 1
 
 
-def test_a_relapse_while_it_is_let_go_pauses_it_again(
-    app: Redrive, service: Service, clock: ManualClock
-) -> None:
-    service.error = ConnectionError("down")
-    submit(app, 100)
-    app.run_due()
-    service.error = None
-    clock.advance(61)
-    app.run_due()
-    service.error, service.calls = ConnectionError("down again"), 0
-    clock.advance(1)
-    app.run_due()
-    app.run_due()
-    assert 3 <= service.calls <= 10
-    assert json.loads(app.store.notes("pause:")[0].value)["mode"] == "paused"
-
-
 @pytest.mark.parametrize("error", [ValueError("no number"), LookupError("nothing there")])
 def test_failures_of_the_jobs_own_do_not_count(
     app: Redrive, service: Service, error: Exception
@@ -190,26 +172,3 @@ def test_a_worker_pauses_probes_and_lets_go(tmp_path: Path, service: Service) ->
             service.error = None
             until(lambda: number(app, "completed") == 100)
             until(lambda: not app.store.notes("pause:"))
-
-
-def test_a_rate_below_one_a_second_lets_jobs_go_too(tmp_path: Path) -> None:
-    clock, calls = ManualClock(), Log()
-    policy = Policy(attempts=20, wait=constant(1), pause=Pause(after=2, probe=60, release=0.5))
-    with Redrive("memory:", policy=policy, clock=clock) as app:
-
-        @app.handler("mail")
-        def mail(number: int) -> None:
-            calls.note(clock.now())
-            if len(calls.seen) <= 2:
-                raise ConnectionError
-
-        submit(app, 12)
-        app.run_due()
-        clock.advance(61)
-        app.run_due()
-        for _ in range(30):
-            clock.advance(1)
-            app.run_due()
-        assert number(app, "completed") == 12
-        times = [int(str(at).partition(".")[0]) for at in calls.seen[2:]]
-        assert [after - before for before, after in itertools.pairwise(times)] == [2] * 11

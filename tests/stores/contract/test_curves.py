@@ -10,7 +10,6 @@ from kit import START, make_action, make_failure, make_job, make_settlement
 from redrive.jobs.groups import LaneCount
 from redrive.jobs.job import Completed, Reason, Retry, Return, State
 from redrive.stores.contract import PurgeRule, Store
-from redrive.stores.counting import MOST_GROUPS, MOST_LANES
 from redrive.testing import ManualClock
 from stores.contract.kinds import Place
 from stores.contract.verbs import (
@@ -22,7 +21,6 @@ from stores.contract.verbs import (
     claim,
     claim_one,
     fail,
-    get,
     kill,
     move,
     settle,
@@ -81,22 +79,6 @@ def test_buckets_begin_on_the_minute_and_the_hour(store: Store, clock: ManualClo
     clock.advance(3200 - 20)
     kill(store, "d")
     assert [one.deaths for one in store.lane_curve(3600, 2)["mail"]] == [3, 1]
-
-
-def test_a_batch_is_counted_as_a_whole_and_refused_ones_are_not(store: Store) -> None:
-    add(store, *(make_job(f"a{n}") for n in range(6)))
-    claims = claim(store)
-    settle(store, claims[0])
-    ends = [DONE, DONE, DEAD, DEAD, Retry(0), Retry(0)]
-    store.settle(
-        [
-            make_settlement(one, end, None if end is DONE else make_failure())
-            for one, end in zip(claims, ends, strict=True)
-        ]
-    )
-    assert store.lane_curve(60, 1) == {"mail": [LaneCount(6, 2, 4, 2)]}
-    number = get(store, "a2").group or 0
-    assert store.group_curve(60, 1, [number]) == {number: [2]}
 
 
 def test_the_first_failure_of_each_life_counts(store: Store) -> None:
@@ -199,49 +181,6 @@ def test_minutes_are_kept_for_a_day_and_hours_for_thirty(store: Store, clock: Ma
     assert store.lane_curve(3600, 1000) == {}
     (record,) = store.group_records().values()
     assert record.deaths == 1
-
-
-def test_lanes_and_groups_beyond_the_bound_count_as_other(store: Store) -> None:
-    jobs = [
-        captured(f"j{n:05}", START, lane=f"l{n}" if n <= MOST_LANES else "l0",
-                 failure=make_failure(cause=f"c{n}"))
-        for n in range(MOST_GROUPS + 2)
-    ]  # fmt: skip
-    store.add(jobs)
-    for _ in range(2):
-        lanes = store.lane_curve(60, 1)
-        assert (len(lanes), lanes[""]) == (MOST_LANES + 1, [LaneCount(deaths=1)])
-        assert sum(one.deaths for (one,) in lanes.values()) == MOST_GROUPS + 2
-        assert store.group_curve(60, 1, [0]) == {0: [2]}
-        store.fold()
-    assert sum(one.deaths for one in store.group_records().values()) == MOST_GROUPS + 2
-
-
-def test_a_full_bucket_counts_new_lanes_and_groups_as_other_before_the_fold_too(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("redrive.stores.counting.MOST_LANES", 1)
-    monkeypatch.setattr("redrive.stores.counting.MOST_GROUPS", 1)
-    number = kill(store, "a", make_failure(cause="one")).group or 0
-    store.fold()
-    kill(store, "b", make_failure(cause="two"), lane="slow")
-    for _ in range(2):
-        deaths = {lane: one.deaths for lane, (one,) in store.lane_curve(60, 1).items()}
-        assert deaths == {"mail": 1, "": 1}
-        assert store.group_curve(60, 1, [number, 0]) == {number: [1], 0: [1]}
-        store.fold()
-
-
-def test_folding_often_adds_each_count_once(store: Store, clock: ManualClock) -> None:
-    for n in range(30):
-        add_one(store, f"a{n:02}")
-        settle(store, claim_one(store))
-        clock.advance(0.7)
-        if n % 3:
-            store.fold()
-    store.fold()
-    store.fold()
-    assert total(store.lane_curve(3600, 1), "mail") == LaneCount(30, 30, 0, 0)
 
 
 @pytest.mark.needs("persistent")

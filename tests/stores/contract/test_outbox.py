@@ -156,18 +156,6 @@ def test_what_was_put_off_holds_up_its_job_only(store: Store, clock: ManualClock
     assert told(store) == [("x", "a", "resolved")]
 
 
-def test_the_longest_due_come_first_and_no_more_than_asked_for(
-    store: Store, clock: ManualClock
-) -> None:
-    store.subscribe("x", ["died"])
-    for job_id in "dacb":
-        kill(store, job_id)
-        clock.advance(1)
-    assert [one.job_id for one in take(store, limit=3)] == ["d", "a", "c"]
-    assert take(store, limit=0) == []
-    assert [one.job_id for one in take(store, limit=3)] == ["b"]
-
-
 def test_a_lease_that_has_ended_gives_its_events_again(store: Store, clock: ManualClock) -> None:
     store.subscribe("x", ["died"])
     kill(store, "a")
@@ -212,20 +200,6 @@ def test_many_who_take_get_each_event_once(store: Store) -> None:
     assert len(numbers) == len(set(numbers)) == 40
 
 
-def test_a_lease_that_is_renewed_goes_on(store: Store, clock: ManualClock) -> None:
-    store.subscribe("x", ["died"])
-    kill(store, "a")
-    (event,) = take(store, "w1", lease_for=30)
-    clock.advance(29)
-    assert store.renew_events([event.number, 99], holder="w1", lease_for=30) == 1
-    assert store.renew_events([event.number], holder="w2", lease_for=30) == 0
-    clock.advance(29)
-    assert take(store, "w2") == []
-    clock.advance(2)
-    assert [one.lost for one in take(store, "w2")] == [1]
-    assert store.renew_events([event.number], holder="w1", lease_for=30) == 0
-
-
 def test_each_lease_that_ends_unanswered_is_counted(store: Store, clock: ManualClock) -> None:
     store.subscribe("x", ["died"])
     kill(store, "a")
@@ -252,17 +226,6 @@ def test_events_of_other_subscriptions_are_left_alone(store: Store, clock: Manua
     assert store.take_events(subscriptions=[], holder="w1", lease_for=30, limit=9) == []
     (event,) = store.take_events(subscriptions=["x"], holder="w1", lease_for=30, limit=9)
     assert (event.subscription, event.lost) == ("x", 0)
-
-
-def test_waiting_events_are_counted(store: Store, clock: ManualClock) -> None:
-    store.subscribe("x", ["died", "resolved"])
-    store.subscribe("y", ["resolved"])
-    assert store.waiting_events() == {}
-    kill(store, "a")
-    clock.advance(5)
-    move(store, "resolve", "a")
-    take(store, limit=1)
-    assert store.waiting_events() == {"x": (2, START), "y": (1, START + 5)}
 
 
 @pytest.mark.needs("persistent")
@@ -293,25 +256,3 @@ def test_a_process_that_is_killed_leaves_its_events_to_the_next(place: Place) ->
     place.clock.advance(31)
     assert sorted(event.job_id for event in take(other, "w2")) == ["a", "b"]
     assert one.settle_events([event.number for event in take(one, "w1")], [], holder="w1") == 0
-
-
-@pytest.mark.needs("shared")
-def test_another_process_learns_of_a_subscription_in_time(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = place.open(), place.open()
-    kill(other, "a")
-    one.subscribe("x", ["died"])
-    monkeypatch.setattr("redrive.stores.sql.outbox.SUBSCRIBED", -1.0)
-    kill(other, "b")
-    assert [event.job_id for event in take(one)] == ["b"]
-
-
-def test_numbers_grow_after_all_were_delivered(store: Store) -> None:
-    store.subscribe("x", ["died", "retried", "resolved"])
-    kill(store, "a")
-    (first,) = take(store)
-    store.settle_events([first.number], [], holder="w1")
-    move(store, "resolve", "a")
-    (second,) = take(store)
-    assert second.number > first.number

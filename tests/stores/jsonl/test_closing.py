@@ -93,23 +93,6 @@ def test_closing_keeps_the_lock_until_the_write_of_another_thread_is_done(path: 
     assert stored(path) == {"slow"}
 
 
-def test_who_waits_beside_a_closing_is_served_and_who_comes_later_is_told(path: Path) -> None:
-    store = JsonlStore(path)
-    slow = Slow(store)
-    said: list[object] = []
-    beside = started(lambda: said.append(store.add([make_job("beside")])[0].is_new))
-    until_waiting(store, 1)
-    closings = [started(store.close) for _ in range(2)]
-    until_waiting(store, 3)
-    slow.end()
-    for one in (beside, *closings):
-        one.join(30)
-    assert said == [True]
-    with pytest.raises(StoreError, match="was closed; open it again"):
-        store.add([make_job("later")])
-    assert stored(path) == {"slow", "beside"}
-
-
 def test_what_was_settled_beside_a_closing_is_synced(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,37 +110,6 @@ def test_what_was_settled_beside_a_closing_is_synced(
     closing.join(30)
     assert len(syncs) == 2
     assert b'"mark"' in path.read_bytes().splitlines()[-1]
-
-
-def test_an_operation_that_waited_for_a_closing_is_told_that_the_store_was_closed(
-    path: Path,
-) -> None:
-    store = JsonlStore(path)
-    store._combiner._most = 1  # each batch is one operation, as if 256 others were between
-    slow = Slow(store)
-    closing = started(store.close)
-    until_waiting(store, 1)
-    said: list[str] = []
-
-    def call(verb: Callable[[], object]) -> None:
-        try:
-            verb()
-        except Exception as error:  # noqa: BLE001 - it is what we look at
-            said.append(f"{type(error).__name__}: {error}")
-
-    verbs: list[Callable[[], object]] = [
-        lambda: store.add([make_job("late")]),
-        store.counts,
-        store.compact,
-        store.verify,
-    ]
-    late = [started(partial(call, verb)) for verb in verbs]
-    until_waiting(store, 5)
-    slow.end()
-    for one in (closing, *late):
-        one.join(30)
-    assert said == [f"StoreError: {path} was closed; open it again"] * 4
-    assert stored(path) == {"slow"}
 
 
 @pytest.mark.parametrize("objects", [1, 2])

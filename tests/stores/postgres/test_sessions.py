@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import psycopg
@@ -17,7 +17,7 @@ from redrive.stores.contract import PurgeRule, Query
 from redrive.stores.postgres import PostgresStore
 from redrive.stores.postgres.pool import Pool
 from redrive.stores.postgres.tx import Line
-from stores.contract.verbs import DEAD, add, add_one, claim, claim_one, everything, move, settle
+from stores.contract.verbs import DEAD, add, add_one, claim, everything, move, settle
 
 Opener = Callable[..., PostgresStore]
 
@@ -80,59 +80,6 @@ def test_every_verb_works_with_another_session_for_each_transaction(
 
     monkeypatch.setattr(Pool, "line", another)
     use_every_verb(opener())
-
-
-def test_a_session_is_given_back_as_it_was(opener: Opener) -> None:
-    store = opener()
-    use_every_verb(store)
-    for line in store._database.pool._idle:
-        changed = line.execute(
-            "SELECT name, setting FROM pg_settings WHERE source = 'session' "
-            "AND name NOT IN ('client_encoding', 'application_name')"
-        ).fetchall()
-        assert changed == []
-        assert line.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
-        assert line.execute("SELECT * FROM pg_listening_channels()").fetchall() == []
-        locks = "SELECT * FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-        assert line.execute(locks).fetchall() == []
-
-
-@pytest.fixture
-def ear(store: PostgresStore) -> Iterator[Callable[[], int]]:
-    """Listens as a worker would; says how many hints came since it was asked before."""
-    with pgkit.connect() as connection:
-        connection.execute(f"LISTEN {store.channel}")
-        yield lambda: len(list(connection.notifies(timeout=0.1)))
-
-
-def test_submits_and_retries_are_hinted_at(store: PostgresStore, ear: Callable[[], int]) -> None:
-    """F30: no more than a hint; whoever does not hear it finds the job by looking."""
-    add_one(store, "a")
-    assert ear() == 1
-    store._hinted = 0.0
-    add(store, make_job("b", key="k"), make_job("c"))
-    assert ear() == 1
-    store._hinted = 0.0
-    settle(store, claim_one(store, only=["a"]), DEAD, make_failure())
-    assert ear() == 0
-    move(store, "retry", "a")
-    assert ear() == 1
-    store._hinted = 0.0
-    move(store, "discard", "a")
-    assert ear() == 0
-
-
-def test_a_hint_within_a_transaction_comes_with_its_commit(
-    store: PostgresStore, ear: Callable[[], int]
-) -> None:
-    with pgkit.connect(autocommit=False) as connection:
-        store.add([make_job("a")], within=connection)
-        assert ear() == 0
-        connection.rollback()
-        assert ear() == 0
-        store.add([make_job("a")], within=connection)
-        connection.commit()
-        assert ear() == 1
 
 
 def test_a_hint_that_cannot_be_given_costs_no_submit(

@@ -55,11 +55,6 @@ def store_files(store: SqliteStore) -> list[Path]:
     return sorted(Path(store.url.removeprefix("sqlite:")).parent.iterdir())
 
 
-def test_the_url_opens_the_same_store_again(store: SqliteStore, path: Path) -> None:
-    assert store.url == f"sqlite:{path}"
-    assert store.durability == "full"
-
-
 def test_a_missing_store_is_not_made_by_those_who_only_look(path: Path) -> None:
     """T6."""
     for options in ({"create": False}, {"read_only": True}):
@@ -121,20 +116,6 @@ def test_a_store_of_another_version_is_refused_and_left_alone(path: Path) -> Non
             assert other.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
 
 
-def test_sqlite_before_strict_tables_gets_the_same_schema_without(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
-    store = SqliteStore(path)
-    assert store.add([make_job("a")])[0].is_new
-    store.close()
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("SELECT sql FROM sqlite_master").fetchall()
-    schema = " ".join(sql or "" for (sql,) in rows)
-    assert "STRICT" not in schema
-    assert "WITHOUT ROWID" in schema
-
-
 def test_a_damaged_database_is_called_damaged(path: Path) -> None:
     """T6."""
     store = SqliteStore(path)
@@ -162,33 +143,6 @@ def test_only_a_regular_file_can_be_a_store(tmp_path: Path, kind: str) -> None:
     with pytest.raises(StoreError, match="regular file"):
         SqliteStore(place)
     assert not (tmp_path / "elsewhere.db").exists()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "with space.db",
-        'it\'s "quoted".db',
-        "new\nline.db",
-        "100%41.db",
-        "what?mode=ro.db",
-        "#hash&and.db",
-        "-dash.db",
-        ":memory:",
-        "é漢.db",
-        os.fsdecode(b"not-utf8-\xff\xfe.db"),
-    ],
-)
-def test_any_name_of_a_file_works(tmp_path: Path, name: str) -> None:
-    """F35: for writing, for reading, and after opening again."""
-    place = tmp_path / name
-    with_one = SqliteStore(place)
-    add_one(with_one, "a")
-    with_one.close()
-    looking = SqliteStore(place, read_only=True)
-    assert found(looking) == ["a"]
-    looking.close()
-    assert {name, f"{name}.lock"} <= {each.name for each in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize("name", ["nul\0.db", "x" * 300 + ".db", "a/" * 300 + "x.db"])
@@ -246,25 +200,6 @@ def test_a_directory_that_may_not_be_written_is_said_and_can_still_be_read() -> 
             each.chmod(0o444)
         assert run(FORBIDDEN, place) == [True, ["a"]]
         place.parent.chmod(0o700)
-
-
-def test_less_than_full_durability_is_shown(
-    opener: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F25: asked for, or found in SQLite."""
-    relaxed = opener(durability="relaxed")
-    assert relaxed.durability == "relaxed"
-    assert relaxed.verify().facts["durability"] == "relaxed"
-    monkeypatch.setattr(opening, "synchronous", lambda _: opening.NORMAL)
-    assert opener().durability == "relaxed"
-
-
-def test_a_closed_store_says_so(store: SqliteStore) -> None:
-    store.close()
-    store.close()
-    for use in (store.counts, lambda: store.add([make_job("a")])):
-        with pytest.raises(StoreError, match="was closed"):
-            use()
 
 
 @pytest.mark.parametrize("value", ["\ud800", "a" * 10 + "\udfff"])

@@ -132,7 +132,7 @@ def when(
         return rule
     if isinstance(error, str) and all(part.strip("<>").isidentifier() for part in error.split(".")):
         return replace(rule, name=error)
-    kinds = error if isinstance(error, tuple) else (error,)
+    kinds = cast("tuple[object, ...]", error) if isinstance(error, tuple) else (error,)
     if kinds and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
         return replace(rule, error=cast("Errors", error))
     if checks.is_plain_function(error):

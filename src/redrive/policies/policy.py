@@ -132,12 +132,13 @@ def when(
         return rule
     if isinstance(error, str) and all(part.strip("<>").isidentifier() for part in error.split(".")):
         return replace(rule, name=error)
-    kinds = cast("tuple[object, ...]", error) if isinstance(error, tuple) else (error,)
+    given = several = cast("object", error)  # callers without a type checker pass anything
+    kinds = cast("tuple[object, ...]", several) if isinstance(several, tuple) else (given,)
     if kinds and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-        return replace(rule, error=cast("Errors", error))
-    if checks.is_plain_function(error):
-        return replace(rule, test=cast("Callable[[BaseException], bool]", error))
-    meaning = "'vendor.errors.Busy'" if isinstance(error, str) else meant(error)
+        return replace(rule, error=cast("Errors", given))
+    if checks.is_plain_function(given):
+        return replace(rule, test=cast("Callable[[BaseException], bool]", given))
+    meaning = "'vendor.errors.Busy'" if isinstance(given, str) else meant(given)
     raise UsageError(
         "when() takes a class of errors, a tuple of classes, a dotted name or a plain function: write"
         f" when({meaning}, {rule.then.value!r}); found {error!r}"

@@ -55,11 +55,6 @@ def test_quiet_leaves_out_the_next_command_and_the_bar(shop: Shop) -> None:
     assert "%" not in on_terminal("export", "-o", "f", "-q").text
 
 
-def test_verbose_says_which_store_was_opened(shop: Shop) -> None:
-    assert "opened" in piped("dlq", "-v").stderr
-    assert piped("dlq").stderr == ""
-
-
 def test_no_color_by_option_is_as_by_environment(shop: Shop) -> None:
     assert b"\x1b" in on_terminal("dlq").raw
     shown = on_terminal("dlq", "--no-color")
@@ -72,8 +67,3 @@ def test_force_color_draws_into_a_pipe_unless_plain_is_asked_for(shop: Shop) -> 
     assert "\x1b" in piped("dlq", FORCE_COLOR="1").stdout
     assert piped("dlq", "--plain", FORCE_COLOR="1").stdout == piped("dlq").stdout
     assert piped("dlq", FORCE_COLOR="0").stdout == piped("dlq").stdout
-
-
-def test_ci_has_no_bars(shop: Shop) -> None:
-    assert "100%" in on_terminal("export", "-o", "a", env={"CI": ""}).text
-    assert "100%" not in on_terminal("export", "-o", "b", env={"CI": "true"}).text

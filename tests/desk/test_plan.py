@@ -164,6 +164,36 @@ def test_what_changes_between_the_second_look_and_the_write_stays_out(
         bench.desk.resolve(one)
 
 
+def test_what_changes_while_it_is_looked_at_stays_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.die(1, 2)
+    look = plans._meant
+
+    def slow(*asked: object) -> Iterator[object]:
+        first, second = [job for job in look(*asked) if not isinstance(job, str)]  # type: ignore[arg-type]
+        yield first
+        for job in (first, second):
+            bench.clock.advance(0.2)
+            bench.desk.edit(job.id, '{"n":7}')
+        yield bench.store.get(second.id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plans, "_meant", slow)
+        plan = bench.desk.plan("resolve", "G1")
+    assert bench.carry_out(plan, "G1")["done"] == 0
+    assert bench.states() == ["dead", "dead"]
+
+
+def test_a_job_that_was_not_eligible_needs_a_plan_of_its_own(bench: Bench) -> None:
+    one, _ = bench.die(1, 2)
+    bench.desk.runs.start("G1")
+    plan = bench.desk.plan("retry", one, as_run=True)
+    assert plan.ids == []
+    with pytest.raises(Refused, match="make the plan again"):
+        bench.carry_out(plan, one)
+
+
 def test_ages_are_reckoned_from_the_plan(bench: Bench) -> None:
     bench.die(1)
     bench.clock.advance(3600)

@@ -85,8 +85,11 @@ def read(table: Mapping[str, object]) -> dict[str, Any]:
     if unknown:
         msg = f"alerts: unknown keys: {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}"
         raise UsageError(msg)
-    settings: dict[str, Any] = {"each": table.get("each", [])}
-    if not isinstance(settings["each"], list):
+    each = table.get("each", [])
+    settings: dict[str, Any] = {"each": each}
+    if not isinstance(each, list) or not all(
+        isinstance(name, str) for name in cast("list[object]", each)
+    ):
         raise UsageError('alerts: each must be a list, as in each = ["…"]')
     for name in ("service", "base_url"):
         settings[name] = table.get(name, "")

@@ -97,8 +97,7 @@ class Desk:
     ) -> Moved:
         """Make jobs due now. Dead and resolved ones get all their attempts again.
 
-        Groups and filters mean pending and dead jobs unless `state` says otherwise. The next attempt
-        of each (of the first 100) asks its providers even if they are in cooldown.
+        Groups and filters mean pending and dead jobs unless `state` says otherwise.
         """
         return self._move("retry", targets, filters, reason, actor)
 

@@ -200,7 +200,7 @@ def _kept(store: Store, batch: Sequence[Made], *, dry_run: bool, own: bool) -> l
         if job is None:
             results.append(Result(number, row, "skipped"))
         elif isinstance(job, str):
-            text = row if isinstance(row, str) else json.dumps(row, default=str)
+            text = row if isinstance(row, str) else json.dumps(row, default=str, skipkeys=True)
             why = masking.error_text(job, masking.secrets_of(text), limit=300)
             results.append(Result(number, row, "bad", reason=why))
         elif (other := taken.get(job.id) or (not own and known.get(job.id))) and (
@@ -410,7 +410,7 @@ def _parsed(line: bytes) -> object:
 
 
 def _cells(file: IO[bytes]) -> Iterator[object]:
-    """Read a file of cells, parted by the sign that is most frequent in its first line."""
+    """Read a file of cells, separated by the most frequent separator of its first line."""
     csv.field_size_limit(_LONGEST_CELL)
     lines = (line.decode("utf-8", "surrogateescape") for line in file)
     first = next(lines, "").removeprefix("\ufeff")

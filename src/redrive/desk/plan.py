@@ -154,7 +154,7 @@ def plan(
     for job in _meant(desk.store, selection, usual, looked):
         if isinstance(job, str):
             found.left.append((job, MISSING))
-        elif at is not None and is_changed(job.updated, at, now):
+        elif is_changed(job.updated, looked, now):
             if selection.ids:
                 found.left.append((job.id, f"{CHANGED}, now {job.state}"))
         elif abs(job.run or 0) in live and (
@@ -171,8 +171,6 @@ def plan(
             found.handlers[job.handler] += 1
             found.lanes.add(job.lane)
             found.oldest = job.updated if found.oldest is None else min(found.oldest, job.updated)
-            if is_changed(job.updated, found.at, now):  # between the clock's reading and the look
-                found.at = job.updated
     if found.left and not found.ids and all(why == MISSING for _, why in found.left):
         raise JobNotFound(no_job(found.left[0][0]))
     found.samples = desk.jobs.with_history(found.ids[:SAMPLES])
@@ -203,11 +201,11 @@ def carry_out(
         raise UsageError("as_of is missing: make a plan first, which answers with it")
     found = plan(desk, verb, targets, as_of=as_of, as_run=is_run)
     planned = len(found.ids) if planned is None else planned
-    if not planned:
-        raise Refused(found.refusal)
     if len(found.ids) > planned:
         msg = f"{len(found.ids)} jobs match, and {planned} were planned; make the plan again"
         raise Refused(f"{msg}; nothing was changed")
+    if not planned:
+        raise Refused(found.refusal)
     left = [*found.left, *_changed(desk, found, planned)]
     done, run = 0, desk.runs.get(found.runs.most_common(1)[0][0]) if found.runs else None
     if found.ids and verb == "retry" and (is_run or len(found.selection.ids) != 1):

@@ -95,11 +95,6 @@ class Term:
     quoted: bool = False
 
     @property
-    def is_pattern(self) -> bool:
-        """True if a star in it matches anything."""
-        return not self.quoted and any("*" in value for value in self.values)
-
-    @property
     def masked_name(self) -> str:
         """The secret name in a path of the payload, if there is one."""
         return next(filter(is_secret_name, self.name.split(".")[1:]), "")
@@ -234,7 +229,11 @@ def _named(match: re.Match[str]) -> Term:
         name = name.lower()
         if unknown := unknown_filter(match["raw"]):
             raise UsageError(unknown)
-    is_plain = quoted or name in {"handler", "lane"}  # whose names may begin like a comparison
+    is_plain = quoted or name in {
+        "handler",
+        "lane",
+        "tag",
+    }  # whose names may begin like a comparison
     sign, value = ("", value) if is_plain else _signed(value)
     values = (value,) if quoted or name == "text" else tuple(value.split(","))
     if not all(text.strip() for text in values) or name == "payload.":

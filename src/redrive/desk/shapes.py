@@ -262,18 +262,6 @@ class Action(TypedDict):
     skipped: int
 
 
-class Lane(TypedDict):
-    """A lane with open jobs or attempts in the last half hour."""
-
-    lane: str
-    state: Literal["served", "unserved", "paused"]
-    pending: int
-    running: int
-    dead: int
-    lag_seconds: float | None
-    attempts_last_minute: int
-
-
 class Pause(TypedDict):
     """A lane that is paused."""
 

@@ -98,7 +98,7 @@ class _Restoring:
         return self._text(edited, shown, stored, path) if type(edited) is str else edited
 
     def _fields(self, edited: dict[str, Any], shown: Any, stored: Any, path: str) -> Any:
-        # Names that are hidden alike cannot be told apart.
+        # Names that are hidden alike cannot be distinguished.
         names: dict[str, str] = {}
         if isinstance(stored, dict) and isinstance(shown, dict):
             before, after = cast("dict[str, Any]", stored), cast("dict[str, Any]", shown)

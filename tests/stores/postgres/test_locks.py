@@ -21,7 +21,7 @@ from redrive.errors import StoreBusy, StoreError, StoreLost
 from redrive.jobs.job import State
 from redrive.stores.contract import Query
 from redrive.stores.postgres import PostgresStore, connecting
-from stores.contract.verbs import add_one, claim, claim_one, get, move, settle
+from stores.contract.verbs import add_one, claim, get, move
 
 Opener = Callable[..., PostgresStore]
 
@@ -93,25 +93,6 @@ def test_a_table_that_is_locked_is_waited_for_then_refused(
         assert isinstance(error, StoreBusy)
         assert "see pg_locks and pg_stat_activity, then repeat" in str(error)
     assert ended(lambda: VERBS[verb](store, quick)) is None
-
-
-def test_a_share_lock_stops_writers_only_and_a_settlement_is_kept(
-    opener: Opener, schema: str
-) -> None:
-    """F29: what could not be settled can be once the lock is gone."""
-    store = opener(patience=0.1)
-    add_one(store, "a")
-    mine = claim_one(store)
-    with lock(schema, SHARE):
-        for work in (
-            lambda: store.add([make_job("b")]),
-            lambda: settle(store, mine),
-            lambda: move(store, "discard", "a"),
-        ):
-            assert isinstance(ended(work), StoreBusy)
-        assert get(store, "a").state is State.RUNNING
-    assert settle(store, mine) is not None
-    assert get(store, "a").state is State.COMPLETED
 
 
 @pytest.mark.parametrize("table", ["job_rows"])

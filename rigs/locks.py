@@ -204,7 +204,7 @@ def run(case: Case) -> bool:
                 thread.join()
             if not case.broken:
                 for name in sorted(left):
-                    call(case, f"{name} afterwards", verbs.refused[name], "-", set())
+                    call(case, f"{name} afterwards", verbs.refused[name], set())
                 wait_for(case, app, [*accepted, "new"])
         judge(case, app, accepted, ran)
     print(
